@@ -90,7 +90,7 @@ CommEngine::~CommEngine() {
 void CommEngine::take_communicator(int number) {
   if (number > largest_communicator_)
     base::fail(ExitCode::communication, "rank ", topology_.rank, " needs communicator ", number,
-               ", but the tags of its transport suffice only up to number ", largest_communicator_,
+               ", but the message tags of its transport suffice only for communicators up to ", largest_communicator_,
                "; use fewer groups, or an MPI library with larger tags");
   next_communicator_ = number + 1;
 }

@@ -1,5 +1,7 @@
 #include "parallel/cp/context_attention.h"
 
+#include <utility>
+
 #include "framework/base/counted.h"
 #include "parallel/cp/kinds.h"
 
@@ -22,10 +24,10 @@ void check(const Value& q, const Value& k, const Value& v, const ContextAttentio
   require(q.data.dim(0) == rows && k.data.dim(0) == rows, "[cp] ", c.split.sequences, " x ", c.split.length,
           " tokens on ", c.split.ranks, " ranks have ", rows, " rows per rank, but q is ", q.shape(), ", k ", k.shape(),
           "; expected this number of rows in both");
-  for (const Tensor& bounds : {c.first, c.last})
+  for (const auto& [name, bounds] : {std::pair{"first", c.first}, std::pair{"last", c.last}})
     require(!bounds.defined() || (bounds.dtype() == Dtype::i32 && bounds.numel() == rows && bounds.contiguous()),
-            "[cp] first or last is ", bounds.dtype(), " ", bounds.shape(),
-            "; expected one i32 entry, contiguous, for each of ", rows, " local rows");
+            "[cp] ", name, " is ", bounds.dtype(), " ", bounds.shape(),
+            "; expected contiguous i32, with one entry for each of ", rows, " local rows");
   require(c.kind != ContextKind::ulysses || ulysses_fits(q.data.dim(1), k.data.dim(1), c.split.ranks), "[cp] ",
           counted(q.data.dim(1), "head"), " with ", counted(k.data.dim(1), "key head"), " cannot be divided among ",
           c.split.ranks, " ranks; expected a multiple of ", c.split.ranks,

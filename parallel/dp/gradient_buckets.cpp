@@ -100,9 +100,8 @@ void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution c
   if (!parameter.trainable()) return parameter.release_gradient();
   const auto [bucket, entry] = plan_.place(parameter);
   Given& given = states_[bucket].given[entry];
-  require(!given.last, "[buckets] ", parameter.name(),
-          " has a contribution after the contribution that was reported as its last in this step; expected no later "
-          "contribution");
+  require(!given.last, "[buckets] the gradient of ", parameter.name(),
+          " has a contribution after the one that was reported as its last of this step; expected no later one");
   if (rounded(states_[bucket])) fold(states_[bucket], entry, stream);
   ++given.rounds;
   given.last = contribution == Contribution::last;

@@ -30,7 +30,7 @@ std::vector<int64_t> loads_of(const Tensor& ids, int64_t experts) {
 HotExperts::HotExperts(std::vector<int64_t> hot, int64_t experts, int64_t ranks)
     : hot_(std::move(hot)), experts_(experts), ranks_(ranks) {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks,
-          " ranks; expected at least 1 rank, and a multiple of the number of ranks");
+          " ranks; expected at least 1 rank, and an equal number of experts for each rank");
   std::ranges::sort(hot_);
   for (size_t i = 0; i < hot_.size(); ++i) {
     require(0 <= hot_[i] && hot_[i] < experts, "[ep] hot expert ", hot_[i],

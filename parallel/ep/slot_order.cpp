@@ -93,7 +93,7 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
 
 void Chunking::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks,
-          " ranks; expected at least 1 rank, and a multiple of the number of ranks");
+          " ranks; expected at least 1 rank, and an equal number of experts for each rank");
   const int64_t local = experts / ranks;
   require(chunks >= 1, "[ep] the number of chunks is ", chunks, "; expected at least 1");
   require(by != By::peers || chunks <= ranks, "[ep] the number of chunks is ", chunks,
@@ -119,7 +119,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   o.chunking.check(o.experts, o.ranks);
   const auto parts = static_cast<int64_t>(of.size());
   require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens cannot be divided among ", parts,
-          " ranks; expected at least 1 rank, and a multiple of the number of ranks");
+          " ranks; expected at least 1 rank, and an equal number of tokens for each rank");
   std::vector<SlotOrder> orders;
   if (o.row_of == RowOf::token || o.capacity > 0) {
     const HostRead read = read_to_host("routing: ids", ids, stream);

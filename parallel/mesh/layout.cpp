@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 
@@ -11,6 +12,7 @@ namespace hexad::mesh {
 namespace {
 
 using base::cat;
+using base::counted;
 
 // Returns the nearest divisors of `n` below and above `value`, for example "2, 4". Returns only one divisor if there is
 // none on one side, and only `value` if it is a divisor.
@@ -77,7 +79,7 @@ BeforePp before_pp(const AxisOrder& order, MeshView view, const Layout& layout) 
     before.ranks *= layout.size(*here);
     before.text += cat(before.text.empty() ? "" : " x ", name_of(*here), " ", layout.size(*here));
   }
-  before.text = before.text.empty() ? "1" : cat(before.text, " = ", before.ranks);
+  before.text = cat(before.text, before.text.empty() ? "" : " = ", counted(before.ranks, "rank"));
   return before;
 }
 
@@ -118,11 +120,14 @@ Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansio
             nearest_divisors(world, static_cast<int>(std::min<int64_t>(fixed, world))), " for the product"));
   const int dp = world / static_cast<int>(fixed);
   if (s.dp != 0 && s.dp != dp)
-    refuse("dp", s.dp, "x ", axes, " needs ", s.dp * fixed, " ranks, but there are ", world, "; legal dp: ", dp);
+    refuse("dp", s.dp, "x ", axes, " needs ", counted(s.dp * fixed, "rank"), ", but the number of ranks is ", world,
+           "; legal dp: ", dp);
 
   const int etp = s.etp ? s.etp : s.tp;
   const int stage = dp * s.cp * s.tp;
-  const auto stage_text = [&] { return cat(stage, " ranks of a stage (dp ", dp, " x cp ", s.cp, " x tp ", s.tp, ")"); };
+  const auto stage_text = [&] {
+    return cat(counted(stage, "rank"), " of a stage (dp ", dp, " x cp ", s.cp, " x tp ", s.tp, ")");
+  };
   if (stage % etp != 0)
     refuse("etp", etp, "must divide the ", stage_text(), "; nearest: ", nearest_divisors(stage, etp));
   if (stage / etp % s.ep != 0)
@@ -167,8 +172,8 @@ void Layout::place_by_order(const AxisOrder& order) {
   if (!gives_one_stage(order, *this))
     throw IllegalLayout("parallel.order", order_,
                         cat("puts pp after ", before_pp(order, MeshView::dense, *this).text,
-                            " ranks of dense layers, but after ", before_pp(order, MeshView::expert, *this).text,
-                            " ranks of experts, so that a rank would be on two stages; the nearest legal order is ",
+                            " of dense layers, but after ", before_pp(order, MeshView::expert, *this).text,
+                            " of experts, so that a rank would be on two stages; the nearest legal order is ",
                             with_legal_pp(order, *this).to_string()));
   for (const MeshView view : {MeshView::dense, MeshView::expert}) {
     int places = 1;

@@ -433,8 +433,7 @@ TEST(ContextAttentionErrors, RefuseBoundsOfTheWrongLength) {
     context_attention(tape, x, x, x, c);
     FAIL() << "3 bounds for 4 rows were accepted; expected an error";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(),
-                 "[cp] first or last is i32 [3]; expected one i32 entry, contiguous, for each of 4 local rows");
+    EXPECT_STREQ(e.what(), "[cp] first is i32 [3]; expected contiguous i32, with one entry for each of 4 local rows");
   }
 }
 

@@ -86,13 +86,12 @@ TEST(Order, RefusalsNameTheAxisAndTheNearestLegalOrder) {
 }
 
 TEST(Order, RankOnTwoStagesIsRefusedWithTheArithmetic) {
-  EXPECT_EQ(
-      refusal({.pp = 2, .tp = 2, .ep = 2, .etp = 1, .order = "tp-pp-cp-ep-dp"}, 8),
-      "parallel.order (tp-pp-cp-ep-dp) puts pp after tp 2 = 2 ranks of dense layers, but after etp 1 = 1 ranks of "
-      "experts, so that a rank would be on two stages; the nearest legal order is pp-tp-cp-ep-dp");
+  EXPECT_EQ(refusal({.pp = 2, .tp = 2, .ep = 2, .etp = 1, .order = "tp-pp-cp-ep-dp"}, 8),
+            "parallel.order (tp-pp-cp-ep-dp) puts pp after tp 2 = 2 ranks of dense layers, but after etp 1 = 1 rank of "
+            "experts, so that a rank would be on two stages; the nearest legal order is pp-tp-cp-ep-dp");
   EXPECT_EQ(refusal({.pp = 2, .cp = 2, .ep = 2, .order = "cp-tp-pp-ep-dp"}, 8),
             "parallel.order (cp-tp-pp-ep-dp) puts pp after cp 2 x tp 1 = 2 ranks of dense layers, but after etp 1 = 1 "
-            "ranks of experts, so that a rank would be on two stages; the nearest legal order is cp-tp-ep-pp-dp");
+            "rank of experts, so that a rank would be on two stages; the nearest legal order is cp-tp-ep-pp-dp");
 }
 
 TEST(Order, ExcludesAnExpansion) {

@@ -212,7 +212,7 @@ TEST(Layout, RefusalsShowTheArithmeticAndTheNearestLegalValues) {
             "parallel has pp 2 x cp 1 x tp 4 = 8 ranks, which must divide the number of ranks (4); nearest: 8 ranks, "
             "or 4 for the product");
   EXPECT_EQ(refusal({.dp = 3, .tp = 2}, 4),
-            "parallel.dp (3) x pp 1 x cp 1 x tp 2 needs 6 ranks, but there are 4; legal dp: 2");
+            "parallel.dp (3) x pp 1 x cp 1 x tp 2 needs 6 ranks, but the number of ranks is 4; legal dp: 2");
   EXPECT_EQ(refusal({.etp = 3}, 4),
             "parallel.etp (3) must divide the 4 ranks of a stage (dp 4 x cp 1 x tp 1); nearest: 2, 4");
   EXPECT_EQ(refusal({.cp = 2, .ep = 4, .expansion = Expansion::horizontal}, 4),

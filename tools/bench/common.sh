@@ -229,8 +229,9 @@ bits() {
 
 # print_steps FILE: prints a heading and the rows of train_schedules, each of which begins with its case.
 print_steps() {
-  printf '\ncase, round, schedule, seconds: step, passes, forward, layer, predicted layer, all-to-alls and all-gathers of a\n'
-  printf 'forward, all-to-alls, all-to-alls and all-gathers, exposed; tokens/s, peak bytes; for control, tp, ep, pp, cp and dp: bytes,\n'
+  printf '\ncase, round, schedule; seconds: step, all passes, forward of a layer, both passes of a layer, the latter as predicted,\n'
+  printf 'all-to-alls and all-gathers in the forward of a layer; seconds of all passes: all-to-alls, all-to-alls and all-gathers,\n'
+  printf 'communication without computation; tokens/s, peak bytes; for each of control, tp, ep, pp, cp and dp: bytes sent,\n'
   printf 'seconds in flight, seconds waited for. Lines "run": date, commit, machine, load\n'
   cat "$1"
 }

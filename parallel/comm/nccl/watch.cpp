@@ -136,7 +136,7 @@ void Watch::look(std::unique_lock<std::mutex>& lock, double seconds) {
   const auto hang = [&](const std::string& what) {
     fail(lock, ExitCode::communication,
          cat("hang: ", options_.watchdog_seconds, " s in ", what,
-             ": this rank has reached it, but other ranks have not, or call another operation; check their logs and "
+             ": this rank has begun it, but other ranks have not, or have begun something else; check their logs and "
              "the stacks of their processes"));
   };
   for (auto it = flights_.begin(); it != flights_.end();) {

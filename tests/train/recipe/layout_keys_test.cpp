@@ -67,7 +67,7 @@ TEST(Recipe, OrderGivesARankOneStageAndPlacesTheExperts) {
     EXPECT_NE(
         problem(with({"parallel.order=tp-pp-cp-ep-dp"}), world)
             .find("parallel.order (tp-pp-cp-ep-dp) puts pp after tp 2 = 2 ranks of dense layers, but after etp 1 = "
-                  "1 ranks of experts"),
+                  "1 rank of experts"),
         std::string::npos);
   EXPECT_NO_THROW(recipe_of(yaml, with({"parallel.order=tp-cp-ep-dp-pp"}), 8));
   EXPECT_NE(problem({"parallel.order=tp-cp-ep-dp-pp", "parallel.cp_expansion=vertical"}, 4)

@@ -127,7 +127,7 @@ points_of() {
 }
 
 machine
-echo "testbed:   $nodes nodes; one link per rank, between nodes and inside: ${links:-none}; one link per node: ${shared:-none}"
+echo "testbed:   $nodes nodes; one link per rank (between nodes:inside nodes): ${links:-none}; one link per node: ${shared:-none}"
 echo "rounds:    $rounds"
 each_testbed foresee
 cat "$kept"/predictions-* >"$scratch/predictions"
