@@ -65,7 +65,7 @@ std::optional<Axis> axis_in(MeshView view, Axis axis) {
   }
 }
 
-// Axes of a view that vary faster than pp, as text ("tp 2 x cp 2 = 4"), and the product of their sizes.
+// Axes of a view that vary faster than pp, as text ("tp 2 x cp 2 = 4 ranks"), and the product of their sizes.
 struct BeforePp {
   std::string text;
   int64_t ranks = 1;
