@@ -19,6 +19,7 @@ for run in "$@"; do
     usage "RUN is '$run', expected the folder of a run with a readable metrics.jsonl"
   awk -v run="$run" -f "$root/tools/bench/papers/advice_rows.awk" "$run/metrics.jsonl" >>"$rows"
 done
-[ -s "$rows" ] || usage "no run has schedule_choice in metrics.jsonl; expected runs with schedule.profile and a choice of schedule.moe that is auto"
+[ -s "$rows" ] ||
+  usage "no run has schedule_choice in metrics.jsonl; expected runs with schedule.profile and an auto key of schedule.moe"
 cd "$root"
 awk -f tools/bench/median.awk -f tools/bench/papers/advisers.awk "$rows"
