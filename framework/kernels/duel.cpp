@@ -65,8 +65,9 @@ double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong) {
 // Divides the given rows of two tensors [R, ...] into pieces of equal width, and returns the largest relative
 // difference of two corresponding pieces. If the width of a row is not a multiple of 32, whole rows are compared.
 double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong, ContestRows rows) {
-  base::require(right.shape() == wrong.shape() && right.dtype() == wrong.dtype(), "[duel] results are ", right.dtype(),
-                " ", right.shape(), " and ", wrong.dtype(), " ", wrong.shape(), "; expected the same shape and dtype");
+  base::require(right.shape() == wrong.shape() && right.dtype() == wrong.dtype(), "[duel] a result is ", right.dtype(),
+                " ", right.shape(), " in the plain implementation and ", wrong.dtype(), " ", wrong.shape(),
+                " in the candidate; expected equal dtypes and shapes");
   const int64_t width = right.dim(0) == 0 ? 0 : right.numel() / right.dim(0);
   if (width == 0) return 0;
   const int64_t divisor = std::gcd(width, piece), columns = divisor < fewest ? width : divisor;

@@ -14,8 +14,8 @@ inline void check_rule(const RouterRule& rule, int64_t experts) {
   base::require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
                     rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
                 "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
-                rule.groups,
-                " groups; expected at least 1 chosen expert and 1 chosen group, groups of equal size, and enough "
+                rule.groups, " groups; expected at least 1 chosen expert, from 1 to ", rule.groups,
+                " chosen groups, groups of equal size, and enough "
                 "experts in the chosen groups");
 }
 
@@ -68,7 +68,8 @@ inline MatrixShape matrix_shape(std::string_view op, std::string_view name, cons
     rows *= t.dim(d);
   }
   base::require((columns <= 1 || t.strides()[inner] == 1) && (rows <= 1 || stride >= columns), "[", op, "] ", name,
-                " of shape ", t.shape(), " has strides ", t.strides(), "; expected contiguous rows");
+                " of shape ", t.shape(), " has strides ", t.strides(),
+                "; expected contiguous rows that do not overlap");
   return {rows, columns, stride};
 }
 

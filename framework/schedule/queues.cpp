@@ -30,8 +30,8 @@ class Run {
       const Job& job = jobs[i];
       base::require(
           job.queue == Job::no_queue ? job.seconds == 0 : job.queue >= 0 && job.queue < sets.sets * sets.beside,
-          "[schedule] job ", i, " of ", job.seconds, " s is in queue ", job.queue, "; expected a queue below ",
-          sets.sets * sets.beside, ", or no queue for a job of 0 s");
+          "[schedule] job ", i, " of ", job.seconds, " s is in queue ", job.queue, "; expected a queue from 0 to ",
+          sets.sets * sets.beside - 1, ", or ", Job::no_queue, " (no queue) for a job of 0 s");
       queue_of_.push_back(job.queue == Job::no_queue ? queues_.size() : static_cast<size_t>(job.queue));
       if (job.queue == Job::no_queue) queues_.emplace_back();
       queues_[queue_of_[i]].jobs.push_back(i);

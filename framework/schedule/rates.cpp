@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 #include "framework/base/thread_share.h"
@@ -12,8 +13,8 @@ namespace hexad::schedule {
 namespace {
 
 std::string describe(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) {
-  return base::cat(name_of(kind), " of ", group.empty() ? "no group" : group, ", ", group_size, " ranks, ",
-                   crosses_nodes ? "between nodes" : "within a node");
+  return base::cat(name_of(kind), " of ", group.empty() ? "no group" : group, ", ", base::counted(group_size, "rank"),
+                   ", ", crosses_nodes ? "between nodes" : "within a node");
 }
 
 std::string describe(const Rates::Link& l) { return describe(l.kind, l.group, l.group_size, l.crosses_nodes); }
@@ -33,10 +34,10 @@ void check_curve(const TimeCurve& curve, const std::string& name) {
   }
 }
 
-double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, std::string_view does) {
+double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, std::string_view work) {
   if (size > 0 && curve.points.empty())
-    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' ", does,
-               ", but the speed of such work was not measured; `hexad profile` measures it");
+    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' has ", work,
+               ", whose speed was not measured; `hexad profile` measures it");
   return curve.seconds(size);
 }
 
@@ -51,8 +52,8 @@ const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
   for (const auto& link : rates.links) measured += base::cat(measured.empty() ? "" : "; ", describe(link));
   base::fail(base::ExitCode::usage, "rates: task '", task.name, "' needs ",
              describe(task.kind, c.group, c.group_size, c.crosses_nodes),
-             ", which was not measured; measured: ", measured.empty() ? "no link" : measured,
-             "; `hexad profile` measures links");
+             ", which was not measured (measured: ", measured.empty() ? "no link" : measured,
+             "); `hexad profile` measures links");
 }
 
 }  // namespace
@@ -132,7 +133,7 @@ double Rates::seconds(const TaskSpec& task) const {
   for (size_t pass = 0; pass < products.size(); ++pass) {
     const TimeCurve& curve = cost.dense && !dense[pass].points.empty() ? dense[pass] : compute[pass];
     if (products[pass] > 0)
-      sum += static_cast<double>(products[pass]) * local_seconds(task, curve, cost.flops / all, "computes") /
+      sum += static_cast<double>(products[pass]) * local_seconds(task, curve, cost.flops / all, "computations") /
              speed_of_share(cost.share);
   }
   if (const double bytes = bytes_on_wire(cost); bytes > 0) sum += wire_curve(*this, task).seconds(bytes);
@@ -160,7 +161,7 @@ void Rates::check() const {
   const auto check_link = [](const TimeCurve& curve, const std::string& name) {
     check_curve(curve, name);
     if (curve.points.empty())
-      base::fail(base::ExitCode::usage, "rates: ", name, " has no measured point; expected at least one");
+      base::fail(base::ExitCode::usage, "rates: no point was measured for ", name, "; expected at least one");
   };
   for (const Link& link : links) check_link(link.curve, describe(link));
   if (other_links) {
@@ -173,8 +174,8 @@ void Rates::check() const {
                  " s; expected a finite time of at least 0 s");
   for (const Slowdown& s : slowdowns)
     if (!(s.alpha > 0 && s.alpha <= 1))
-      base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " runs at ", s.alpha, " of its speed during ",
-                 s.beside.to_string(), "; expected a number above 0 and at most 1");
+      base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " runs at ", s.alpha,
+                 " times its speed during ", s.beside.to_string(), "; expected a factor above 0 and at most 1");
   for (const double speed : speed_of_threads)
     if (!(speed > 0) || !std::isfinite(speed))
       base::fail(base::ExitCode::usage, "rates: the relative speed of products on fewer threads is ", speed,

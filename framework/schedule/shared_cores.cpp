@@ -19,8 +19,8 @@ void SharedCores::check() const {
     base::fail(base::ExitCode::usage, "rates: ranks of a node share ", cores,
                " cores; expected a finite number above 0");
   if (ranks < 1 || measured_ranks < 1 || threads < 1)
-    base::fail(base::ExitCode::usage, "rates: a node has ", ranks, " ranks, and was measured with ", measured_ranks,
-               " ranks of ", threads, " threads; expected each number to be at least 1");
+    base::fail(base::ExitCode::usage, "rates: the numbers of ranks, measured ranks and threads per rank of a node are ",
+               ranks, ", ", measured_ranks, " and ", threads, "; expected each to be at least 1");
   if (!(waiting >= 0 && waiting <= 1))
     base::fail(base::ExitCode::usage, "rates: a rank that waits uses ", waiting,
                " cores; expected a number from 0 to 1");

@@ -185,7 +185,7 @@ Parts match(std::span<const TaskGraph* const> graphs, const RankGroups& groups) 
         const TaskSpec& mine = graphs[member.rank]->tasks()[member.tasks[k]].spec;
         const TaskSpec& firsts = graphs[first.rank]->tasks()[first.tasks[k]].spec;
         base::require(mine.kind == firsts.kind, "[schedule] group '", group.first, "', collective ", k, ": '",
-                      firsts.name, "' of rank ", first.rank, " is ", name_of(firsts.kind), ", '", mine.name,
+                      firsts.name, "' of rank ", first.rank, " is ", name_of(firsts.kind), ", and '", mine.name,
                       "' of rank ", member.rank, " is ", name_of(mine.kind), "; expected equal kinds");
         parts[member.rank][member.tasks[k]] = collectives + static_cast<int>(k);
       }

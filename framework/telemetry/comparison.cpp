@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/units.h"
 #include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"
@@ -127,7 +128,8 @@ std::string trouble_notice(const Sweep& sweep) {
     if (!run.trouble.empty() && ++troubled <= most)
       lines += fmt::format("{}<b>{}</b>: {}", lines.empty() ? "" : "<br>", escaped(run.name), escaped(run.trouble));
   if (troubled > most)
-    lines += fmt::format("<br>Further unfinished runs, which the tables below mark: {}.", troubled - most);
+    lines += fmt::format("<br>This list omits {}, which the tables below mark.",
+                         base::counted(static_cast<int64_t>(troubled - most), "further unfinished run"));
   return lines.empty() ? "" : "<p class=\"notice\">" + lines + "</p>\n";
 }
 
@@ -137,7 +139,8 @@ std::string notes(const Sweep& sweep) {
   std::string text;
   if (!traffic_classes(sweep).empty())
     text +=
-        " The columns after Exposed divide it by class of communication; the chart of step times explains the classes.";
+        " The columns after Exposed divide its time by class of communication. The chart of step times explains the "
+        "classes.";
   if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))
     text +=
         " An MFU above 100% means that the peak of that run (train.peak_flops, or the rate that it measured) is below "

@@ -43,8 +43,8 @@ SlowRanks::SlowRanks(std::vector<int> kind_of_rank)
     : kinds_(std::move(kind_of_rank)), own_(kinds_.size()), named_(kinds_.size()) {}
 
 std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
-  base::require(ranks.size() == own_.size(), "[slow ranks] there are times of ", ranks.size(), " ranks, expected ",
-                own_.size());
+  base::require(ranks.size() == own_.size(), "[slow ranks] the number of times is ", ranks.size(), "; expected ",
+                own_.size(), ", one for each rank");
   for (size_t r = 0; r < ranks.size(); ++r) own_[r][steps_] = ranks[r].own_seconds();
   if (++steps_ < window) return {};
   steps_ = 0;

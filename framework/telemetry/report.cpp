@@ -170,7 +170,7 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
     if (!s.schedule) continue;
     const ScheduleMetrics& m = *s.schedule;
     std::string text = fmt::format(
-        "Step {}: all passes of the MoE layers, mean over ranks with MoE layers: measured {}, predicted {} "
+        "Step {}: all passes of the MoE layers took {} (mean over ranks with MoE layers). The prediction was {} "
         "({:+.1f}%).",
         grouped(s.step), milliseconds(m.measured_seconds), milliseconds(m.predicted_seconds),
         100 * (m.predicted_seconds / m.measured_seconds - 1));

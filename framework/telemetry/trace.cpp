@@ -209,10 +209,11 @@ TraceRecords load_trace(const std::filesystem::path& path) try {
   return records;
 } catch (const nlohmann::json::exception& e) {
   base::fail(base::ExitCode::data, path.string(), ": cannot be read as a trace (", e.what(),
-             "), expected a trace of Hexad");
+             "); expected a trace of Hexad");
 } catch (const std::out_of_range&) {
-  base::fail(base::ExitCode::data, path.string(),
-             ": cannot be read as a trace, because a row has no name; expected a name for each row");
+  base::fail(
+      base::ExitCode::data, path.string(),
+      ": cannot be read as a trace, because an event's thread has no name; expected a thread_name event before it");
 }
 
 }  // namespace hexad::telemetry

@@ -118,7 +118,7 @@ void Tensor::download(void* to) const {
 void Tensor::copy_from(const Tensor& other, Stream& stream) const {
   require(contiguous() && other.contiguous() && bytes() == other.bytes(), "[tensor] copy of ", other.shape(), " ",
           other.dtype(), " with strides ", other.strides_, " to ", shape_, " ", dtype_, " with strides ", strides_,
-          "; expected contiguous tensors of equal bytes");
+          "; expected contiguous tensors with equal numbers of bytes");
   if (bytes() == 0) return;
   const Tensor& on_device = storage_->on_host() ? other : *this;
   on_device.device_.context().copy(stream, device_raw(), other.device_raw(), bytes());

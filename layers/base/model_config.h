@@ -147,8 +147,8 @@ struct TemperatureConfig {
 
   template <class V>
   void fields(V& v) {
-    v("scale", scale, "strength of the growth; 0: queries are not multiplied", config::at_least(0));
-    v("floor", floor, "n: the factor grows at every n-th token, for the first time at position n - 1",
+    v("scale", scale, "coefficient of the logarithm in the factor; 0: queries are not multiplied", config::at_least(0));
+    v("floor", floor, "number of tokens between two increases of the factor; the first is at position floor - 1",
       config::at_least(1));
   }
 };
@@ -289,7 +289,7 @@ struct ModelConfig {
       "grouped attention: each element of its result is multiplied by the sigmoid of a gate, which is a projection of "
       "the input (Qwen3-Next)");
     v("delta_net", delta_net,
-      "gated delta nets, which replace attention in all blocks but every full_attention_every-th (Qwen3-Next)");
+      "gated delta nets, which replace attention in all blocks except every full_attention_every-th (Qwen3-Next)");
     v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
     v("rotary_scaling", rotary_scaling, "other extensions of rotary positions to longer contexts");
     v("no_rotary_every", no_rotary_every,

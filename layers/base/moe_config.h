@@ -161,8 +161,9 @@ struct MoeConfig {
       at_least(1));
     v("router", router,
       "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
-      "group_score apply only to top_k), sparse_mixer (the highest logits of a linear gate, each weighed against those "
-      "near it, without the method's sampling: Phi-3.5-MoE), expert_choice (each expert chooses the tokens with the "
+      "group_score apply only to top_k), sparse_mixer (the highest logits of a linear gate, each weighed against "
+      "logits near it, as in Phi-3.5-MoE, but without random sampling), expert_choice (each expert chooses the tokens "
+      "with the "
       "highest probabilities: Zhou et al. 2022, only for encoders), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each with a name and a number");
     v("mixer_jitter", mixer_jitter,
@@ -183,7 +184,7 @@ struct MoeConfig {
       "score of the group: DeepSeek-V2's device-limited routing)");
     v("weigh", weigh,
       "tensor that the routing weight multiplies: output (the result of the expert) or input (the token that enters "
-      "the expert, for top_k: 1: Llama 4)");
+      "the expert, as in Llama 4; needs top_k: 1)");
     v("capacity_factor", capacity_factor,
       "maximum load of an expert as a multiple of the mean load, which is top_k tokens / experts; the expert drops "
       "tokens beyond it; none: no token is dropped; for router: expert_choice, the number of tokens that each expert "
@@ -193,7 +194,7 @@ struct MoeConfig {
       "tokens that an expert keeps if it exceeds its capacity: those with the highest scores, or the first by "
       "position");
     v("capacity_scope", capacity_scope,
-      "tokens over which capacity is counted, and among which experts choose for router: expert_choice");
+      "tokens over which capacity is counted; for router: expert_choice, the tokens among which each expert chooses");
     v("aux_loss", aux_loss, "load-balancing loss");
     v("z_loss", z_loss, "weight of the mean squared logsumexp of router logits, averaged over MoE layers", at_least(0));
     v("bias_rate", bias_rate,

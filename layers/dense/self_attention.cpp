@@ -29,7 +29,7 @@ Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value
                             const ForwardContext& context) const {
   const MicroBatch& batch = context.batch;
   base::require(chunk_ == 0 || batch.chunk_first.defined(), "[attention] the model has chunks of ", chunk_,
-                " tokens; expected a micro-batch with chunk_first");
+                " tokens, but the micro-batch has no chunk_first; expected a micro-batch with chunk_first");
   return cp::context_attention(t, q, k, v,
                                {.split = batch.split(),
                                 .kind = context_kind_,

@@ -46,13 +46,14 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (unfit->unlike_others)
     fail(ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
          direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ", rank,
-         " has ", grid.two_levels() ? "two levels and another group has one" : "one level and another group has two",
-         "; legal here: direct");
+         " is ", grid.two_levels() ? "" : "not ",
+         "on several nodes with equally many ranks, at least 2 each, and another group is",
+         grid.two_levels() ? " not" : "", "; legal here: direct");
   std::string counts;
-  for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
+  for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : " + ", grid.ranks(n).size());
   fail(ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
-       "ranks on each node of an all-to-all, but the all-to-all of rank ", rank, " (", unfit->ranks.size(),
-       " ranks) has ", counts, " ranks on its ", grid.nodes(), " nodes; legal here: direct");
+       "ranks on each node of an all-to-all, but the all-to-all of rank ", rank, " has ", counts, " = ",
+       unfit->ranks.size(), " ranks on ", grid.nodes(), " nodes; legal here: direct");
 }
 
 // Throws Error(usage) if the all-to-all needs windows, and a group of ep ranks cannot have windows.

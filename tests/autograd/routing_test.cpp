@@ -296,8 +296,8 @@ TEST(Router, ErrorsNameTheRule) {
   EXPECT_EQ(message(lab.randn({2, 6}, Dtype::bf16), {}),
             "[router] logits are bf16; expected the accumulator dtype, f32");
   EXPECT_EQ(message(logits, {.top_k = 3, .groups = 3, .top_groups = 1}),
-            "[router] cannot choose 3 of 6 experts from 1 of 3 groups; expected at least 1 chosen expert and 1 "
-            "chosen group, groups of equal size, and enough experts in the chosen groups");
+            "[router] cannot choose 3 of 6 experts from 1 of 3 groups; expected at least 1 chosen expert, from 1 "
+            "to 3 chosen groups, groups of equal size, and enough experts in the chosen groups");
   EXPECT_EQ(message(logits, {.top_k = 2}, lab.values<int32_t>({1, 2})), "[router] forced ids are [2]; expected [2, 2]");
 }
 

@@ -81,8 +81,8 @@ TEST_P(RouterEdge, RefusesMoreExpertsThanItMayChooseFrom) {
     FAIL();
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(),
-                 "[router] cannot choose 3 of 4 experts from 1 of 2 groups; expected at least 1 chosen expert and 1 "
-                 "chosen group, groups of equal size, and enough experts in the chosen groups");
+                 "[router] cannot choose 3 of 4 experts from 1 of 2 groups; expected at least 1 chosen expert, from 1 "
+                 "to 2 chosen groups, groups of equal size, and enough experts in the chosen groups");
   }
 }
 

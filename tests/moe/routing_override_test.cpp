@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "framework/base/counted.h"
 #include "tests/support/compare.h"
 #include "tests/training/training.h"
 #include "tools/bench/token_ranks.h"
@@ -137,7 +138,8 @@ TEST(RoutingOverride, BadTraceIsRefusedWithFileAndLine) {
   EXPECT_EQ(TraceFile("3 3\n").message(), trace_path() + ":1: expert 3 is named twice, expected different experts");
   for (const auto& [text, found] : {std::pair("0 5\n3\n", 1), {"0 5\n3 1 2\n", 3}, {"0 5\n\n3 1\n", 0}})
     EXPECT_EQ(TraceFile(text).message(),
-              base::cat(trace_path(), ":2: the line has ", found, " expert numbers, expected 2 (model.moe.top_k)"));
+              base::cat(trace_path(), ":2: the line has ", base::counted(found, "expert number"),
+                        ", expected 2 (model.moe.top_k)"));
   EXPECT_EQ(TraceFile("0 5\n3 x\n").message(),
             trace_path() + ":2: word 2 of '3 x' is not an expert number; expected a whole number from 0 to 5");
   EXPECT_EQ(TraceFile("").message(),

@@ -78,14 +78,15 @@ std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
 TEST(Schedules, TwoStepsAreRefusedOnNodesWithUnequalRanks) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 1}),
             "schedule.moe.all_to_all is hierarchical, which needs the same number of ranks on each node of an "
-            "all-to-all, but the all-to-all of rank 0 (4 ranks) has 3, 1 ranks on its 2 nodes; legal here: direct");
+            "all-to-all, but the all-to-all of rank 0 has 3 + 1 = 4 ranks on 2 nodes; legal here: direct");
 }
 
 // Ranks in such groups would issue different numbers of tasks.
 TEST(Schedules, TwoStepsAreRefusedIfOnlySomeGroupsHaveTwoLevels) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 0, 0, 0, 1, 1}),
             "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks to be placed on nodes "
-            "in the same way, but the group of rank 4 has two levels and another group has one; legal here: direct");
+            "in the same way, but the group of rank 4 is on several nodes with equally many "
+            "ranks, at least 2 each, and another group is not; legal here: direct");
 }
 
 }  // namespace

@@ -156,23 +156,22 @@ std::string error_of(const std::function<void()>& f) {
 TEST(Seconds, NameTheMissingAndTheMeasuredRates) {
   Rates rates;
   EXPECT_EQ(error_of([&] { rates.seconds(exchange(1)); }),
-            "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: no "
-            "link; `hexad "
-            "profile` measures links");
+            "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured (measured: no "
+            "link); `hexad profile` measures links");
   rates.links = {{TaskKind::all_to_all, "ep", 4, true, TimeCurve::linear(0, 1)},
                  {TaskKind::all_gather, "etp", 2, false, TimeCurve::linear(0, 1)}};
   EXPECT_EQ(error_of([&] { rates.seconds(exchange(1)); }),
-            "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: "
-            "all_to_all of ep, 4 ranks, between nodes; all_gather of etp, 2 ranks, within a node; `hexad profile` "
+            "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured (measured: "
+            "all_to_all of ep, 4 ranks, between nodes; all_gather of etp, 2 ranks, within a node); `hexad profile` "
             "measures links");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::compute, "E0", {.flops = 1}});
             }),
-            "rates: task 'E0' computes, but the speed of such work was not measured; `hexad profile` measures it");
+            "rates: task 'E0' has computations, whose speed was not measured; `hexad profile` measures it");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::copy, "M0", {.copy_bytes = 1}, TaskKind::copy});
             }),
-            "rates: task 'M0' copies, but the speed of such work was not measured; `hexad profile` measures it");
+            "rates: task 'M0' has copies, whose speed was not measured; `hexad profile` measures it");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::inter, "S", {.wire_bytes = 1}});
             }),
@@ -195,18 +194,19 @@ TEST(RatesCheck, RefusesImpossibleMeasurements) {
               with_compute({{2, -1}}).check();
             }),
             "rates: forward products: -1 s for size 2; expected a finite time of at least 0 s");
-  EXPECT_EQ(error_of([&] {
-              Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check();
-            }),
-            "rates: lane copy runs at 0 of its speed during inter, compute; expected a number above 0 and at most 1");
+  EXPECT_EQ(
+      error_of([&] {
+        Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check();
+      }),
+      "rates: lane copy runs at 0 times its speed during inter, compute; expected a factor above 0 and at most 1");
   EXPECT_EQ(error_of([&] {
               Rates{.slowdowns = {{Lane::copy, {Lane::inter}, 1.5}}}.check();
             }),
-            "rates: lane copy runs at 1.5 of its speed during inter; expected a number above 0 and at most 1");
+            "rates: lane copy runs at 1.5 times its speed during inter; expected a factor above 0 and at most 1");
   EXPECT_EQ(error_of([&] {
               Rates{.links = {{TaskKind::send, "pp", 2, true, {}}}}.check();
             }),
-            "rates: send of pp, 2 ranks, between nodes has no measured point; expected at least one");
+            "rates: no point was measured for send of pp, 2 ranks, between nodes; expected at least one");
   EXPECT_EQ(error_of([&] {
               Rates{.bursts = {0, -1}}.check();
             }),

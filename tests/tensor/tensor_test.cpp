@@ -158,7 +158,7 @@ TEST_F(TensorTest, AccessErrorsNameTheFoundAndTheExpected) {
               counting({3, 2}).copy_from(t.slice(1, 0, 2), context.compute());
             }),
             "[tensor] copy of [3, 2] i32 with strides [4, 1] to [3, 2] i32 with strides [2, 1]; expected contiguous "
-            "tensors of equal bytes");
+            "tensors with equal numbers of bytes");
   const std::vector<float> five(5);
   EXPECT_EQ(message_of([&] {
               Tensor::from<float>(five, {2, 3}, context);

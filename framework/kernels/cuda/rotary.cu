@@ -100,7 +100,8 @@ void apply(Stream& stream, const QueriesAndKeys& out, const QueriesAndKeys& x, c
   const int64_t tokens = positions.numel(), context = cosine.dim(0), half = cosine.dim(1);
   const Tensor& any = x.q.defined() ? x.q : x.k;
   const int64_t size = any.dim(-1), items = size - half;  // elements that are the first of a pair or have no partner
-  require(2 * half <= size, "[rotary] heads have ", size, " elements; expected at least ", 2 * half);
+  require(2 * half <= size, "[rotary] heads have ", size, " elements; expected at least ", 2 * half,
+          ", two for each of the ", half, " columns of cosine");
   require_flat("rotary", "positions", positions, tokens);
   require_flat("rotary", "cosine", cosine, context * half);
   require_shape("rotary", "sine", sine, {context, half});

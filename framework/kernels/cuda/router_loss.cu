@@ -192,7 +192,8 @@ __global__ void __launch_bounds__(threads)
 
 void require_segment(std::string_view op, const Tensor& segment, int64_t tokens, int64_t scopes) {
   if (segment.defined()) require_flat(op, "segment", segment, tokens);
-  require(scopes > 0 || tokens == 0, "[", op, "] 0 scopes for ", tokens, " tokens; expected at least 1 scope");
+  require(scopes > 0 || tokens == 0, "[", op, "] the number of scopes is ", scopes, ", and the number of tokens is ",
+          tokens, "; expected at least 1 scope");
 }
 
 template <class A>

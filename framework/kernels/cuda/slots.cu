@@ -188,8 +188,8 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
   require_flat("slots_sort", "tokens", tokens, ids.numel());
   require_flat("slots_sort", "offsets", offsets, offsets.numel());
   require(offsets.numel() > 0, "[slots_sort] offsets has no elements; expected one more element than experts");
-  require(ids.numel() <= (1 << 30), "[slots_sort] cannot sort ", ids.dim(0), " tokens of ", ids.dim(1),
-          " slots; expected at most 2^30 slots in total");
+  require(ids.numel() <= (1 << 30), "[slots_sort] cannot sort ", ids.numel(), " slots of ", ids.dim(0),
+          " tokens; expected at most 2^30 slots");
   if (offsets.numel() - 1 > counters && ids.numel() > 0) return sort_many(stream, tokens, rows, offsets, ids);
   const Parts p = parts_of(ids.dim(0), ids.dim(1), offsets.numel() - 1);
   const Tensor counts = Tensor::empty({int64_t{p.experts} * (p.count + 1)}, Dtype::i32, ids.device());

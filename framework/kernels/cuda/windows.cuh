@@ -74,7 +74,7 @@ void copy_by_window(std::string_view op, Stream& stream, const Tensor& window, c
                              static_cast<uintptr_t>(row_bytes | pitch);
   require(together % sizeof(unsigned short) == 0, "[", op, "] rows of ", row_bytes, " bytes, ", pitch,
           " bytes apart, begin at ", data, ", and the window begins at ", static_cast<const void*>(begin),
-          "; expected multiples of 2 bytes");
+          "; expected each size, distance and address to be a multiple of 2 bytes");
   const auto start = [&]<class Word>(Word* words) {
     constexpr auto bytes = static_cast<int64_t>(sizeof(Word));
     launch(op, window_kernel<towards, Word>, blocks_of(count, window_warps), window_threads, stream, places, words,

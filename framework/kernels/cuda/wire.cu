@@ -242,9 +242,8 @@ void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
   else if (aligned(wire, sizeof(D)))
     f(D{});
   else
-    require(false, "[wire] rows of bytes begin ", reinterpret_cast<uintptr_t>(wire.bytes) % sizeof(D),
-            " bytes after a multiple of ", sizeof(D), " and are ", wire.stride, " bytes apart; expected multiples of ",
-            sizeof(D));
+    require(false, "[wire] rows of bytes begin at ", static_cast<const void*>(wire.bytes), " and are ", wire.stride,
+            " bytes apart; expected both to be multiples of ", sizeof(D), " bytes");
 }
 
 /// Calls f with the number of elements of fp8 rows that a lane can convert at a time.

@@ -69,8 +69,8 @@ Array load(const Tensor& t) {
 Array load_or_zeros(const Tensor& t, const Tensor& like) { return t.defined() ? load(t) : zeros(like); }
 
 void store(const Tensor& t, const Array& a) {
-  require(t.numel() == a.size(), "[reference] ", a.size(), " results for a tensor of shape ", t.shape(),
-          "; expected one result for each element");
+  require(t.numel() == a.size(), "[reference] the number of results for a tensor of shape ", t.shape(), " is ",
+          a.size(), "; expected ", t.numel(), ", one for each element");
   HostMemory memory(t);
   with_any_dtype(t, [&]<class T>() {
     T* data = memory.data<T>();

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "framework/base/counted.h"
 #include "framework/base/path_problem.h"
 #include "framework/base/philox.h"
 
@@ -37,8 +38,8 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
       fail(ExitCode::data, c.trace, ":", number, ": word ", found + 1, " of '", line,
            "' is not an expert number; expected a whole number from 0 to ", c.experts - 1);
     if (static_cast<int64_t>(found) != c.top_k)
-      fail(ExitCode::data, c.trace, ":", number, ": the line has ", found, " expert numbers, expected ", c.top_k,
-           " (model.moe.top_k)");
+      fail(ExitCode::data, c.trace, ":", number, ": the line has ",
+           counted(static_cast<int64_t>(found), "expert number"), ", expected ", c.top_k, " (model.moe.top_k)");
   }
   if (ids.empty())
     fail(ExitCode::data, "model.moe.trace: '", c.trace, "' is empty, expected a line of expert numbers for each token");

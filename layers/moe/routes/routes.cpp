@@ -104,8 +104,9 @@ ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders
 ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Ordering ordering, int rank,
                          Stream& stream) {
   if (!hot.any()) return ep::order_slots(ids, ordering, rank, stream);
-  base::require(ordering.capacity == 0, "[moe] rows are padded up to the capacity of experts, but ", hot.count(),
-                " experts are hot; expected no padding or no hot experts");
+  base::require(ordering.capacity == 0,
+                "[moe] rows are padded up to the capacity of experts, but the number of hot experts is ", hot.count(),
+                "; expected no padding, or 0 hot experts");
   ordering.experts = hot.numbers(ordering.experts);
   ordering.senders = nullptr;  // hot_experts() has already checked the ids of the senders
   return ep::order_slots(ep::renumbered(ids, hot, std::span(&rank, 1), stream), ordering, rank, stream);

@@ -79,7 +79,7 @@ inline constexpr std::tuple moe_choices{
                  "peers");
         if (const int64_t most = s.max_phases(at);
             s.returns_in_phases() && at.ep > 1 && s.chunks > at.ep && s.chunks != most)
-          no.add("must be at most parallel.ep (", at.ep, ")", most > at.ep ? ", or parallel.ep x parallel.etp (" : "",
+          no.add("must be at most parallel.ep (", at.ep, ")", most > at.ep ? ", or equal to parallel.ep x parallel.etp (" : "",
                  most > at.ep ? base::cat(most, ")") : "", ", for the phases in which rows return with duplicates: "
                  "pause_after_gate and schedule.moe.overlap");
         if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && at.experts != at.ep &&
@@ -123,13 +123,12 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"auto"}, {"direct"}}}),
 
   choice("all_to_all", [](auto& s) -> auto& { return s.all_to_all; },
-    ChoiceFacts{.meaning = "transport of rows between ranks: direct, or hierarchical (DeepSpeed-MoE, Tutel's 2DH): "
-                           "first inside a node, to the rank whose index in the node is that of the destination, "
-                           "then between nodes, "
-                           "so that a rank sends one message to each other node; hierarchical needs the same number of "
-                           "ranks on each node of an all-to-all; window: each rank copies rows to their places in the "
-                           "memory of the experts' ranks and copies results from there, which needs ep ranks on one "
-                           "node that are threads, or have a GPU each that NCCL connects; see docs/windows.md",
+    ChoiceFacts{.meaning = "transport of rows between ranks: direct, hierarchical or window. hierarchical (DeepSpeed-MoE, "
+                           "Tutel's 2DH) sends rows inside the node, to the rank with the destination's index in its node, then "
+                           "between nodes. A rank thus sends one message to each other node. All nodes of an all-to-all must have "
+                           "the same number of ranks. window: each rank copies rows directly into the memory of the experts' ranks, "
+                           "and copies results from there. The ep ranks must be on one node. They must be threads, or have one GPU "
+                           "each, connected by NCCL (docs/windows.md)",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.all_to_all != ep::AllToAll::window) return;
         const auto refuse = [&](std::string_view need) {

@@ -159,7 +159,7 @@ TEST(Recipe, PhasesOfTheReturnAreAtMostParallelEpOrOneForEachRank) {
   for (const int64_t phases : {2, 4})
     EXPECT_NO_THROW(recipe_of(yaml, with(phases, "direct"), 4)) << phases << " phases";
   const std::string three = problem(with(3, "direct"), 4), four = problem(with(4, "gather"), 4);
-  EXPECT_NE(three.find("must be at most parallel.ep (2), or parallel.ep x parallel.etp (4), for the phases"),
+  EXPECT_NE(three.find("must be at most parallel.ep (2), or equal to parallel.ep x parallel.etp (4), for the phases"),
             std::string::npos)
       << three;
   EXPECT_NE(four.find("must be at most parallel.ep (2), for the phases"), std::string::npos) << four;

@@ -30,14 +30,15 @@ struct Operands {
 
 Tensor contiguous_rows(std::string_view op, std::string_view name, const Tensor& t) {
   require(t.rank() >= 2 && t.contiguous() && is_floating(t.dtype()), "[", op, "] ", name, " is ", t.dtype(), " ",
-          t.shape(), " with strides ", t.strides(), "; expected contiguous floating rows");
+          t.shape(), " with strides ", t.strides(),
+          "; expected contiguous rows of a floating dtype, with at least two dimensions");
   const int64_t columns = t.dim(-1);
   return t.rank() == 2 ? t : t.reshape({columns == 0 ? 0 : t.numel() / columns, columns});
 }
 
 Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const Tensor& w) {
   require(w.rank() >= 3 && w.contiguous(), "[", op, "] weights are ", w.shape(), " with strides ", w.strides(),
-          "; expected contiguous [experts, features, width]");
+          "; expected contiguous weights with at least three dimensions: experts, features and width");
   Operands o{.x = contiguous_rows(op, "x", x), .y = contiguous_rows(op, "y", y), .w = w};
   o.groups = w.dim(0);
   o.rows = o.x.dim(0);
@@ -50,7 +51,8 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
           o.features, ", ", o.width, "], where ", o.features, " may be split over several dimensions");
   const bool acc = w.dtype() == accumulator_dtype(x.dtype());
   require(x.dtype() == y.dtype() && (w.dtype() == x.dtype() || acc), "[", op, "] dtypes of x, y and w are ", x.dtype(),
-          ", ", y.dtype(), " and ", w.dtype(), "; expected equal dtypes, or for w the accumulator dtype of x");
+          ", ", y.dtype(), " and ", w.dtype(), "; expected one dtype for x and y, and for w this dtype or ",
+          accumulator_dtype(x.dtype()));
   return o;
 }
 

@@ -22,8 +22,8 @@ __global__ void zero_kernel(uint4* out, const int64_t* offsets, int64_t wides_pe
 }  // namespace
 
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows) {
-  require(offsets.groups == groups, "[", op, "] offsets of ", offsets.groups, " groups for ", groups,
-          " experts; expected equal numbers");
+  require(offsets.groups == groups, "[", op, "] the number of groups of the offsets is ", offsets.groups, "; expected ",
+          groups, ", the number of experts");
   require(offsets.device.defined() || !offsets.host.empty(), "[", op, "] neither host nor device has the offsets of ",
           groups, " groups; expected offsets on the host or on the device");
   if (offsets.device.defined()) require_flat(op, "offsets", offsets.device, groups + 1);
@@ -42,7 +42,7 @@ void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets) 
   if (dw.numel() == 0) return;
   const int64_t bytes = dw.bytes() / groups;
   require(bytes % 16 == 0 && reinterpret_cast<uintptr_t>(device_raw(dw)) % 16 == 0, "[zero empty groups] dw begins at ",
-          device_raw(dw), " and has slices of ", bytes, " bytes; expected multiples of 16 bytes");
+          device_raw(dw), " and has slices of ", bytes, " bytes; expected both to be multiples of 16 bytes");
   launch("zero empty groups", zero_kernel, groups * blocks_per_group, threads, stream,
          static_cast<uint4*>(device_raw(dw)), device_data<int64_t>(offsets), bytes / 16);
 }
