@@ -55,8 +55,8 @@ struct GroupOffsets {
 /// allowed). The message begins with `op` in brackets, and names the wrong number of offsets, or the first wrong offset
 /// and its legal range.
 inline void require_offsets(std::string_view op, std::span<const int64_t> offsets, int64_t groups, int64_t rows) {
-  base::require(static_cast<int64_t>(offsets.size()) == groups + 1, "[", op, "] ", offsets.size(), " offsets for ",
-                groups, " experts; expected ", groups + 1);
+  base::require(static_cast<int64_t>(offsets.size()) == groups + 1, "[", op, "] the number of offsets is ",
+                offsets.size(), "; expected ", groups + 1, ", one more than the number of experts");
   int64_t least = 0;
   for (size_t e = 0; e < offsets.size(); ++e) {
     base::require(least <= offsets[e] && offsets[e] <= rows, "[", op, "] offset ", e, " is ", offsets[e],

@@ -25,8 +25,8 @@ void check_curve(const TimeCurve& curve, const std::string& name) {
   double last = 0;
   for (const auto& [size, seconds] : curve.points) {
     if (!(size > last) || !std::isfinite(size))
-      base::fail(base::ExitCode::usage, "rates: the sizes of ", name, " must be above 0 and ascend, but ", size,
-                 " follows ", last);
+      base::fail(base::ExitCode::usage, "rates: the sizes of ", name, " must be finite, above 0 and ascending, but ",
+                 size, " follows ", last);
     if (!(seconds >= 0) || !std::isfinite(seconds))
       base::fail(base::ExitCode::usage, "rates: ", name, ": ", seconds, " s for size ", size,
                  "; expected a finite time of at least 0 s");

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/thread_share.h"
 #include "framework/schedule/queues.h"
@@ -165,7 +166,7 @@ Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& g
       auto& members = all[{task.cost.group, it->second[r]}];
       base::require(std::ssize(members) == task.cost.group_size, "[schedule] task '", task.name, "' of rank ", r,
                     " communicates among ", task.cost.group_size, " ranks, but its group '", task.cost.group, "' has ",
-                    members.size(), "; expected equal numbers");
+                    base::counted(std::ssize(members), "rank"), "; expected equal numbers");
       std::find_if(members.begin(), members.end(), [r](const Member& m) { return m.rank == r; })->tasks.push_back(i);
     }
   return all;

@@ -110,9 +110,10 @@ void ProgressSink::on_eval(const EvalMetrics& e) {
 void ProgressSink::on_end() {
   if (last_.step == 0) {
     const bool complete = run_.first_step >= run_.total_steps;
-    return print_permanently(
-        complete ? fmt::format("no step was run, because {0} of {0} steps were done before", grouped(run_.total_steps))
-                 : "no step was run");
+    return print_permanently(complete
+                                 ? fmt::format("no step was run, because the run has already done {0} of {0} steps",
+                                               grouped(run_.total_steps))
+                                 : "no step was run");
   }
   const auto trained = static_cast<double>(last_.step - run_.first_step);
   // The loss is omitted if a plain line of the last step has already shown it.

@@ -163,13 +163,12 @@ struct MoeConfig {
       "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
       "group_score apply only to top_k), sparse_mixer (the highest logits of a linear gate, each weighed against "
       "logits near it, as in Phi-3.5-MoE, but without random sampling), expert_choice (each expert chooses the tokens "
-      "with the "
-      "highest probabilities: Zhou et al. 2022, only for encoders), or the name of a registered router");
+      "with the highest probabilities: Zhou et al. 2022, only for encoders), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each with a name and a number");
     v("mixer_jitter", mixer_jitter,
-      "router: sparse_mixer: an expert's weight is its share of a softmax over near candidates; candidates are the "
-      "experts that no earlier slot of the token uses, and m is their highest logit; a candidate with logit x is near "
-      "if m - x is at most 2 mixer_jitter max(|x|, m)",
+      "router: sparse_mixer: width of the range of near candidates. An expert's weight is its share of a softmax over "
+      "near candidates. Candidates are the experts that no earlier slot of the token uses, and m is their highest "
+      "logit. A candidate with logit x is near if m - x is at most 2 mixer_jitter max(|x|, m)",
       at_least(0));
     v("score", score, "function that turns logits into scores");
     v("router_bias", router_bias, "the linear gate adds a trainable bias to each expert's logit");
@@ -186,9 +185,9 @@ struct MoeConfig {
       "tensor that the routing weight multiplies: output (the result of the expert) or input (the token that enters "
       "the expert, as in Llama 4; needs top_k: 1)");
     v("capacity_factor", capacity_factor,
-      "maximum load of an expert as a multiple of the mean load, which is top_k tokens / experts; the expert drops "
-      "tokens beyond it; none: no token is dropped; for router: expert_choice, the number of tokens that each expert "
-      "chooses, as a multiple of the same mean, at most 1",
+      "maximum load of an expert as a multiple of the mean load, which is top_k tokens / experts. An expert drops "
+      "tokens beyond its maximum load. none: no token is dropped. With router: expert_choice, each expert chooses "
+      "this multiple of the mean load, and the multiple must be at most 1",
       positive());
     v("drop", drop,
       "tokens that an expert keeps if it exceeds its capacity: those with the highest scores, or the first by "
@@ -198,7 +197,8 @@ struct MoeConfig {
     v("aux_loss", aux_loss, "load-balancing loss");
     v("z_loss", z_loss, "weight of the mean squared logsumexp of router logits, averaged over MoE layers", at_least(0));
     v("bias_rate", bias_rate,
-      "auxiliary-loss-free balancing (Wang et al. 2024): step of the selection bias per global batch; 0: off",
+      "auxiliary-loss-free balancing (Wang et al. 2024): amount by which a global batch changes a "
+      "selection bias; 0: off",
       at_least(0));
     v("selection_bias", selection_bias,
       "each expert has a bias that is added to its scores only for the choice of experts (DeepSeek-V3, ERNIE 4.5), and "

@@ -70,7 +70,7 @@ test_held_out_loss_does_not_depend_on_the_ranks() {
   expect 0 ranks 2 eval run schedule.moe.chunk_by=experts schedule.moe.chunks=2 schedule.moe.gemms=dense
   expect_equal "$(sed -n 1p out)" "$alone"
   expect 2 ranks 2 eval run schedule.moe.chunk_by=experts schedule.moe.chunks=3
-  expect_text err "must be at most the experts of a rank (4 / 2 = 2) for chunk_by: experts"
+  expect_text err "must be at most the number of experts on a rank (4 / 2 = 2) for chunk_by: experts"
   expect 3 ranks 2 eval run --step 5
   expect_text err "no checkpoint of step 5"
 }

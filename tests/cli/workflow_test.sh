@@ -152,7 +152,7 @@ test_prompts_are_beginnings_of_held_out_texts() {
 test_complete_run_reports_that_it_is_complete() {
   prepared_and_trained
   expect 0 "$HEXAD" train recipe.yaml
-  expect_text out "no step was run, because 20 of 20 steps were done before"
+  expect_text out "no step was run, because the run has already done 20 of 20 steps"
   expect 0 "$HEXAD" train recipe.yaml train.steps=25
   expect_text out "step 25/25"
 }

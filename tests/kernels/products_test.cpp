@@ -215,7 +215,7 @@ TEST_P(Products, ErrorsNameTheTensorAndTheExpectation) {
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(wrong), Write::replace); }),
             "[grouped matmul] offset 2 is 1; expected a whole number from 2 to 3");
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(few), Write::replace); }),
-            "[grouped matmul] 2 offsets for 3 experts; expected 4");
+            "[grouped matmul] the number of offsets is 2; expected 4, one more than the number of experts");
 }
 
 TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {

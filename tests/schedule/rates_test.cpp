@@ -185,11 +185,11 @@ TEST(RatesCheck, RefusesImpossibleMeasurements) {
   EXPECT_EQ(error_of([&] {
               with_compute({{2, 1}, {2, 3}}).check();
             }),
-            "rates: the sizes of forward products must be above 0 and ascend, but 2 follows 2");
+            "rates: the sizes of forward products must be finite, above 0 and ascending, but 2 follows 2");
   EXPECT_EQ(error_of([&] {
               with_compute({{0, 1}}).check();
             }),
-            "rates: the sizes of forward products must be above 0 and ascend, but 0 follows 0");
+            "rates: the sizes of forward products must be finite, above 0 and ascending, but 0 follows 0");
   EXPECT_EQ(error_of([&] {
               with_compute({{2, -1}}).check();
             }),

@@ -139,9 +139,9 @@ TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
   EXPECT_EQ(error_of({once, once}, {}),
             "[schedule] task 'D0' of rank 0 communicates in group 'ep', whose members are not given; expected a group "
             "of the argument `groups`");
-  EXPECT_EQ(
-      error_of({once, once}, {{"ep", {0, 1}}}),
-      "[schedule] task 'D0' of rank 0 communicates among 2 ranks, but its group 'ep' has 1; expected equal numbers");
+  EXPECT_EQ(error_of({once, once}, {{"ep", {0, 1}}}),
+            "[schedule] task 'D0' of rank 0 communicates among 2 ranks, but its group 'ep' has 1 rank; expected equal "
+            "numbers");
   EXPECT_EQ(error_of({once, once}, {{"ep", {0}}}),
             "[schedule] group 'ep': the number of entries is 1; expected 2, one for each rank");
 }

@@ -79,12 +79,13 @@ inline constexpr std::tuple moe_choices{
                  "peers");
         if (const int64_t most = s.max_phases(at);
             s.returns_in_phases() && at.ep > 1 && s.chunks > at.ep && s.chunks != most)
-          no.add("must be at most parallel.ep (", at.ep, ")", most > at.ep ? ", or equal to parallel.ep x parallel.etp (" : "",
+          no.add("must be at most parallel.ep (", at.ep, ")",
+                 most > at.ep ? ", or equal to parallel.ep x parallel.etp (" : "",
                  most > at.ep ? base::cat(most, ")") : "", ", for the phases in which rows return with duplicates: "
                  "pause_after_gate and schedule.moe.overlap");
         if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && at.experts != at.ep &&
             s.chunks > at.experts / at.ep)
-          no.add("must be at most the experts of a rank (", at.experts, " / ", at.ep, " = ",
+          no.add("must be at most the number of experts on a rank (", at.experts, " / ", at.ep, " = ",
                  at.experts / at.ep, ") for chunk_by: experts");
       },
       .chosen_in = [](const MoeSchedule& s) { return s.overlaps(); },
@@ -123,11 +124,12 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"auto"}, {"direct"}}}),
 
   choice("all_to_all", [](auto& s) -> auto& { return s.all_to_all; },
-    ChoiceFacts{.meaning = "transport of rows between ranks: direct, hierarchical or window. hierarchical (DeepSpeed-MoE, "
-                           "Tutel's 2DH) sends rows inside the node, to the rank with the destination's index in its node, then "
-                           "between nodes. A rank thus sends one message to each other node. All nodes of an all-to-all must have "
-                           "the same number of ranks. window: each rank copies rows directly into the memory of the experts' ranks, "
-                           "and copies results from there. The ep ranks must be on one node. They must be threads, or have one GPU "
+    ChoiceFacts{.meaning = "transport of rows between ranks: direct, hierarchical or window. hierarchical "
+                           "(DeepSpeed-MoE, Tutel's 2DH) sends rows inside the node, to the rank with the "
+                           "destination's index in its node, then between nodes. A rank thus sends one message to "
+                           "each other node. All nodes of an all-to-all must have the same number of ranks. window: "
+                           "each rank copies rows directly into the memory of the experts' ranks, and copies results "
+                           "from there. The ep ranks must be on one node. They must be threads, or have one GPU "
                            "each, connected by NCCL (docs/windows.md)",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.all_to_all != ep::AllToAll::window) return;
@@ -166,7 +168,7 @@ inline constexpr std::tuple moe_choices{
 
   choice("memory_reuse", [](auto& s) -> auto& { return s.memory_reuse; },
     ChoiceFacts{.meaning = "method by which backward obtains the experts' inputs and activations",
-      .note = "with recompute: block, they are always kept",
+      .note = "with recompute: block, both are always kept",
       .automatic = "none if kept tensors fit into memory.limit_bytes under any routing, else the fastest of s1 to s4, "
                    "with the remaining memory as memory_limit",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
@@ -300,7 +302,7 @@ inline constexpr std::tuple moe_choices{
                  "belongs to a hot expert; legal here: stay");
         if (s.memory_limit)
           no.add("needs schedule.moe.memory_limit: none (now ", s.memory_limit->bytes,
-                 "), because a limit does not count copies of weights; legal here: stay");
+                 " bytes), because a limit does not count copies of weights; legal here: stay");
       },
       .matters = [](const ScheduleSite& at) { return at.ep > 1; },
       .varied = {{"stay", "hot_load=auto"}, {"shadow", "hot_load=1"}}}),

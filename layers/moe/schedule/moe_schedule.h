@@ -58,7 +58,7 @@ enum class ReuseStrategy : uint8_t { none, s1, s2, s3, s4 };
 constexpr auto words(ReuseStrategy) {
   using enum ReuseStrategy;
   return std::to_array<Word<ReuseStrategy>>({
-      {none, "none", "they are kept"},
+      {none, "none", "both are kept"},
       {s1, "s1", "MPMoE: offload both"},
       {s2, "s2", "MPMoE: send again, offload"},
       {s3, "s3", "MPMoE: offload, compute again"},
