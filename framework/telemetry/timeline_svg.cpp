@@ -121,7 +121,7 @@ class Drawing {
   std::string summary() const {
     std::string out;
     for (const auto& [name, timeline] : sources_)
-      out += fmt::format("{}{} {}, of which {} exposed communication", out.empty() ? "" : "; ", name,
+      out += fmt::format("{}{} {}, of which {} is exposed communication", out.empty() ? "" : "; ", name,
                          unit_(timeline->total()), unit_(timeline->exposed()));
     if (sources_.size() < 2 || sources_[0].timeline->spans.empty() || sources_[1].timeline->spans.empty()) return out;
     return out + fmt::format("; the prediction is off by {:+.1f}%",

@@ -40,11 +40,10 @@ TEST(TimelineSvg, RowBetweenRanksOfANodeIsNotCalledInter) {
 TEST(TimelineSvg, ShowsTotalsExposedCommunicationAndTheError) {
   const SampleTimelines sample;
   const std::string svg = timeline_svg("MoE layer", {&sample.measured, &sample.predicted});
-  EXPECT_NE(
-      svg.find(
-          ">measured 8 s, of which 5 s exposed communication; predicted 7 s, of which 5 s exposed communication; the "
-          "prediction is off by -12.5%</text>"),
-      std::string::npos);
+  EXPECT_NE(svg.find(">measured 8 s, of which 5 s is exposed communication; predicted 7 s, of which 5 s is exposed "
+                     "communication; the "
+                     "prediction is off by -12.5%</text>"),
+            std::string::npos);
   EXPECT_NE(svg.find("<title>measured D0: all_to_all, 2 s from 0 s to 2 s, 1.00 MiB sent, ep of 4</title>"),
             std::string::npos);
   const std::string alone = timeline_svg("MoE layer", {&sample.measured});

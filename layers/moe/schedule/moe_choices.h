@@ -293,8 +293,8 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"after"}, {"beside"}}}),
 
   choice("hot_experts", [](auto& s) -> auto& { return s.hot_experts; },
-    ChoiceFacts{.meaning = "treatment of hot experts, which get far more rows than others (hot_load); each forward "
-                           "determines them from the counts of all ranks",
+    ChoiceFacts{.meaning = "treatment of hot experts, which get far more rows than other experts (hot_load); each "
+                           "forward pass determines the hot experts from the counts of all ranks",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (!s.shadows()) return;
         if (s.rows == ep::RowOf::token)
