@@ -96,7 +96,8 @@ for ((i = ${#command[@]} - 2; i > 0; i--)); do
   program=${command[i - 1]} recipe=("${command[@]:i + 1}")
   break
 done
-[ ${#recipe[@]} -gt 0 ] || usage "COMMAND does not end with: PROGRAM train RECIPE"
+[ ${#recipe[@]} -gt 0 ] ||
+  usage "COMMAND is '${command[*]}', expected a command that ends with PROGRAM train RECIPE [key.path=value ...]"
 
 scratch=$(mktemp -d) || exit 4
 trap 'rm -rf "$scratch"' EXIT
@@ -202,7 +203,7 @@ for (( ; ; )); do
   *) [ $repeats == no ] || { say "exit code $code of start $start, which a new start would not fix"; exit $code; } ;;
   esac
   if [ $failures -ge "$tries" ]; then
-    say "exit code $code; $failures starts in a row without a new checkpoint (--tries)"
+    say "exit code $code; starts in a row without a new checkpoint: $failures (--tries $tries)"
     end $code
   fi
   rest_before_start

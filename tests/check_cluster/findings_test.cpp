@@ -33,7 +33,7 @@ TEST(Judge, HealthyClustersHaveNoFindings) {
 TEST(Judge, SlowRankIsNamedWithItsRate) {
   auto ranks = healthy_cluster(2, 2);
   ranks[3].product_rate /= 2.5;
-  expect_finding(ranks, ExitCode::done, "rank", {"rank 3 (node b) computes 8", "2.5 times slower"});
+  expect_finding(ranks, ExitCode::done, "rank", {"rank 3 (node b) computes at 8", "2.5 times slower"});
 }
 
 TEST(Judge, SlowMemoryIsNamed) {
@@ -107,7 +107,8 @@ TEST(Judge, DamagedMessageIsACommunicationFailure) {
 TEST(Judge, SlowGroupIsNamed) {
   auto ranks = healthy_cluster(3, 2);
   ranks[5].collectives[0].seconds = 0.01;
-  expect_finding(ranks, ExitCode::done, "collective", {"all_reduce of 2 ranks, intra, starting at rank 4 (node c)"});
+  expect_finding(ranks, ExitCode::done, "collective",
+                 {"all_reduce of the group intra of 2 ranks that begins with rank 4 (node c) takes "});
 }
 
 TEST(Judge, TwoRanksOnOneCoreAreNamed) {
@@ -257,7 +258,7 @@ TEST(Judge, HealthyCardsHaveNoFindings) {
 TEST(Judge, EccErrorsOfACardAreAResourceFailureWhereCardsAreExpected) {
   auto ranks = cluster_with_cards(2, 2);
   ranks[2].facts.card_state.uncorrected_errors = 3;
-  const std::vector<std::string> parts{"the GPU of rank 2 (node b) has 3 uncorrected ECC errors"};
+  const std::vector<std::string> parts{"the GPU of rank 2 (node b) has had 3 uncorrected ECC errors"};
   expect_finding(ranks, ExitCode::resource, "gpu", parts, {.card = true});
   expect_finding(ranks, ExitCode::done, "gpu", parts);
 }
@@ -284,7 +285,8 @@ TEST(Judge, SlowCardIsNamedAmongItsPeers) {
   auto ranks = cluster_with_cards(2, 2);
   ranks[3].card_product_rate /= 1.5;
   expect_finding(ranks, ExitCode::done, "gpu",
-                 {"the GPU of rank 3 (node b) computes 400", "1.5 times slower than the other GPUs"}, {.card = true});
+                 {"the GPU of rank 3 (node b) computes at 400", "1.5 times slower than the other GPUs"},
+                 {.card = true});
 }
 
 TEST(Judge, OtherDriverOfACardIsNamed) {
@@ -309,7 +311,7 @@ TEST(Judge, UncertainClockIsNoFinding) {
 TEST(Judge, FolderThatIsNotSharedIsAResourceFailure) {
   auto ranks = healthy_cluster(3, 1);
   ranks[1].folder->missing = {0, 2};
-  expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b) never sees the new file of ranks 0 and 2"});
+  expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b) did not see the new files of ranks 0 and 2"});
 }
 
 TEST(Judge, FolderThatCannotBeUsedIsAResourceFailure) {
@@ -327,7 +329,7 @@ TEST(Judge, WriteErrorOfOneRankIsNotBlamedOnSharing) {
   ranks[0].folder->missing = {1, 2};  // the file of rank 2 was written, so only its node does not share the folder
   const auto findings = judge(ranks, {});
   ASSERT_EQ(findings.size(), 2u);
-  EXPECT_NE(findings[0].message.find("rank 0 (node a) never sees the new file of rank 2: "), std::string::npos)
+  EXPECT_NE(findings[0].message.find("rank 0 (node a) did not see the new file of rank 2 within "), std::string::npos)
       << findings[0].message;
 }
 

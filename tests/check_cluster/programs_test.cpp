@@ -41,7 +41,7 @@ TEST(Programs, OtherVersionOfHexadIsAUsageFailure) {
 
 TEST(Programs, OtherFileIsAUsageFailure) {
   const std::string message = compared({{"1.0.0", "f00d"}, {"1.0.0", "beef"}});
-  EXPECT_NE(message.find("the program's file (its digest) differs: "), std::string::npos) << message;
+  EXPECT_NE(message.find("the digest of the program's file differs: "), std::string::npos) << message;
   EXPECT_NE(message.find("beef on rank 1"), std::string::npos) << message;
 }
 
@@ -59,7 +59,7 @@ TEST(Programs, OlderProgramsAreRecognisedByTheirFirstCollective) {
     }
     const auto findings = compare_programs({"1.0.0", "f00d"}, world, context);
     ASSERT_EQ(findings.size(), 1u);
-    EXPECT_NE(findings[0].message.find("an older one on rank 1"), std::string::npos) << findings[0].message;
+    EXPECT_NE(findings[0].message.find("an older version on rank 1"), std::string::npos) << findings[0].message;
   });
 }
 

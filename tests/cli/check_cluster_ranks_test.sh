@@ -59,7 +59,7 @@ test_another_program_is_named() {
   cp "$HEXAD" other
   echo "another build" >>other
   expect 2 "${launch[@]}" -np 1 "$HEXAD" "${check[@]}" : -np 1 ./other "${check[@]}"
-  expect_text out "failure, version: the program's file (its digest) differs: " 'a run would end with exit code 2'
+  expect_text out "failure, version: the digest of the program's file differs: " 'a run would end with exit code 2'
   expect_no_text out 'products of a rank' 'messages'
   expect_text err 'differs: ' '; nothing was measured'
 }

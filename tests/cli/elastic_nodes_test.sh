@@ -34,7 +34,7 @@ test_run_survives_the_loss_of_a_node_twice_and_uses_it_when_it_returns() {
   wait "$script" || code=$?
   expect_equal "$code" 0
   expect_text err "start 1: 3 of 3 ranks" "${nodes[2]}: '$testbed reach HOST true' fails; continuing on the other hosts" \
-    "3 ranks are available: the run saves, to continue on 3" "exit code 75 of start 2"
+    "3 ranks are available: the run saves a checkpoint, then continues on 3" "exit code 75 of start 2"
   expect_text out "step 120/120"
   expect_same_losses whole run
   expect 0 "$HEXAD" inspect run --verify

@@ -31,7 +31,7 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   expect 0 "$elastic" --available 'cat left' --every 1 2 4 ./start.sh '{ranks}' "$HEXAD" train tiny.yaml "${job[@]}"
   expect_equal "$(tr '\n' ' ' <log)" "1 4 2 2 3 4 4 2 "
   expect_text err "start 1: 4 of 4 ranks" "exit code 137 of start 1; 3 ranks are left: going on from step-00000004" \
-    "start 2: 2 of 4 ranks, parallel.ep=2" "4 ranks are available: the run saves, to continue on 4" "exit code 75 of start 2" \
+    "start 2: 2 of 4 ranks, parallel.ep=2" "4 ranks are available: the run saves a checkpoint, then continues on 4" "exit code 75 of start 2" \
     "exit code 137 of start 3; 2 ranks are left: going on from step-00000034" "resumed from run/checkpoints/step-00000034"
   expect_text out "step 40/40"
   expect_same_losses whole run
@@ -101,7 +101,7 @@ test_starts_without_a_new_checkpoint_end_after_the_allowed_number() {
     rm -f log
     expect "$code_of_run" "$elastic" --tries 2 --every 1 1 4 bash -c "$(fake "$code_of_run")" - '{ranks}' "$HEXAD" train tiny.yaml
     expect_count 2 log "4 $HEXAD train tiny.yaml"
-    expect_text err "2 starts in a row without a new checkpoint"
+    expect_text err "starts in a row without a new checkpoint: 2"
   done
 }
 
@@ -277,7 +277,7 @@ test_start_is_repeated_while_ranks_of_an_earlier_one_hold_the_run_directory() {
     *) exit 2 ;;
   esac'
   expect 2 "$elastic" --every 1 --tries 2 1 2 "${fake_run[@]}"
-  expect_text err "2 starts in a row without a new checkpoint"
+  expect_text err "starts in a row without a new checkpoint: 2"
   rm log
   expect 2 "$elastic" 1 2 bash -c 'exit 2' - '{ranks}' ./program.sh train tiny.yaml  # no earlier start can hold the lock
   expect_text err "exit code 2 of start 1, which a new start would not fix"
@@ -309,7 +309,7 @@ test_ranks_on_which_a_start_fails_are_left_out_for_a_time() {
   esac'
   echo 2 >left
   expect 0 "$elastic" --available 'cat left' --every 1 1 4 "${fake_run[@]}"
-  expect_text err "exit code 4 of start 2, before a checkpoint; leaving out more than 2 ranks for 2 s"
+  expect_text err "exit code 4 of start 2, before it saved a checkpoint; leaving out more than 2 ranks for 2 s"
   expect_equal "$(cut -d' ' -f1 log | xargs)" "2 4 2"
 }
 
@@ -329,7 +329,7 @@ test_hosts_on_which_a_start_fails_are_left_out_for_a_time() {
 4 a:1,b:2,c:1
 2 a:1,c:1
 4 a:1,b:2,c:1"
-  expect_text err "exit code 4 of start 2, before a checkpoint; leaving out b for 2 s" "going on from step-00000002"
+  expect_text err "exit code 4 of start 2, before it saved a checkpoint; leaving out b for 2 s" "going on from step-00000002"
 }
 
 # MPICH's launcher returns 0 after a run that has saved because of a signal.
@@ -479,7 +479,7 @@ test_wrong_arguments_are_explained() {
   expect 2 "$elastic" 1 2 mpirun -np 2 "$HEXAD" train tiny.yaml
   expect_text err "COMMAND contains no {ranks}"
   expect 2 "$elastic" 1 2 mpirun -np '{ranks}' "$HEXAD" eval run
-  expect_text err "COMMAND does not end with: PROGRAM train RECIPE"
+  expect_text err "expected a command that ends with PROGRAM train RECIPE [key.path=value ...]"
   expect 2 "$elastic" 1 2 mpirun --host '{hosts}' -np '{ranks}' "$HEXAD" train tiny.yaml
   expect_text err "COMMAND contains {hosts}, expected --hostfile or a Slurm job"
   expect 2 "$elastic" --available 'echo 2' 1 2 mpirun -N '{nodes}' -np '{ranks}' "$HEXAD" train tiny.yaml

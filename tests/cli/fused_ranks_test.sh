@@ -7,7 +7,7 @@ decision() { sed -nE 's/.*schedule\.moe\.fused: (on|off) \(.*/\1/p' "run/log/ran
 
 test_bench_fused_compares_both_ways() {
   expect 0 "$HEXAD" bench fused --rows 70 --hidden 40 --width 24 --experts 3
-  expect_text out "one call " "two calls " "largest error 0 of the tolerance"
+  expect_text out "one call " "two calls " "largest error 0 times the tolerance"
   expect 2 "$HEXAD" bench fused --device meta
   expect 2 "$HEXAD" bench fused --rows 0
 }

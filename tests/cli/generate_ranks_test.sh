@@ -208,7 +208,7 @@ test_mistakes_in_questions_name_file_and_line() {
   printf '{"context": "a", "choices": ["b", "c"], "gold": 0}\n' >q.jsonl
   cp q.jsonl questions.jsonl
   expect 2 "$HEXAD" eval run --choices q.jsonl --items ./q.jsonl
-  expect_text err "--items (./q.jsonl) is the file of questions (--choices), which it would replace; name another file"
+  expect_text err "--items (./q.jsonl) would replace the file of questions (--choices); name another file"
   cmp questions.jsonl q.jsonl || failed "--items replaced the file of questions"
   expect 2 "$HEXAD" eval run --choices q.jsonl --items none/items.jsonl
   expect_text err "--items (none/items.jsonl) cannot be created: none: no such folder"

@@ -312,7 +312,7 @@ results/submit-repeat-2-nodes-2.sh   # 2 runs'
   expect_equal "$(tasks_of results/submit-repeat-1-*.sh)" '0 1 2 3'
   expect_equal "$(tasks_of results/submit-repeat-2-*.sh)" '0 1 2 3'
   expect 0 "$HEXAD" scale e.yaml --submit minutes=6
-  expect_text out 'afterwards: hexad scale e.yaml minutes=6 --report'
+  expect_text out 'afterwards, run: hexad scale e.yaml minutes=6 --report'
   local script=results/submit-repeat-2-nodes-1.sh tasks
   expect_text $script '#SBATCH --time=10' 'scale e.yaml minutes=6 --run'
   bash -n $script || failed "the script has a syntax error"
@@ -324,7 +324,7 @@ results/submit-repeat-2-nodes-2.sh   # 2 runs'
   expect_equal "$(tasks_of $script)" "${tasks[1]}"
   expect_text out "sbatch $script   # 1 run" 'sbatch results/submit-repeat-1-nodes-1.sh   # 2 runs'
   expect 2 "$HEXAD" scale e.yaml --run 8
-  expect_text err '--run (8) must be below the number of runs, 8'
+  expect_text err '--run (8) must be at most 7, because the experiment has 8 runs'
   expect 0 "$HEXAD" scale e.yaml
   expect 0 "$HEXAD" scale e.yaml --submit
   expect_text out 'nothing to submit'

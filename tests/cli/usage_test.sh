@@ -158,7 +158,7 @@ test_missing_arguments_are_named() {
   expect 2 "$HEXAD" train
   expect_text err "recipe is required" "\`hexad train --help\`"
   expect 2 "$HEXAD" generate run
-  expect_text err "--prompt is required"
+  expect_text err "--prompt or --prompt-file is required"
   expect 2 "$HEXAD" prepare --output data
   expect_text err "--input is required"
   expect 2 "$HEXAD" prepare --inpt texts --output data

@@ -33,8 +33,8 @@ expect() {
 }
 expect 0 yes 0 "the profile"
 expect 4 yes 1 "the log
-profile: hexad exited with 4; the end of $out/train.log is above"
+profile: hexad ended with exit code 4; the end of $out/train.log is above"
 expect 4 no 1 "the log
-profile: hexad exited with 4 and wrote no profile; the end of $out/train.log is above"
+profile: hexad ended with exit code 4 and wrote no profile; the end of $out/train.log is above"
 expect 0 no 1 "the log
-profile: hexad exited with 0 and wrote no profile; the end of $out/train.log is above"
+profile: hexad ended with exit code 0 and wrote no profile; the end of $out/train.log is above"

@@ -35,6 +35,6 @@ for change in 'echo x >>"$images/mesh-folded.svg"' 'rm "$images/mesh-folded.svg"
   eval "$change"
   ! draw --check || failed "not found: $change"
   text=$(cat "$folder/out")
-  [[ $text == *"the pictures have changed"* ]] || failed "$change: $text"
+  [[ $text == *"differ from the new pictures"* ]] || failed "$change: $text"
 done
 [ "$(cat "$images/losses.svg")" == "a curve" ] || failed "another image has changed"

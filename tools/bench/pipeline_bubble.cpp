@@ -101,8 +101,9 @@ void compare(const PipelineConfig& config, int ranks, int micro_batches, const S
 void compare_all(double forward, const std::vector<int>& ranks) {
   for (const StageTimes& times :
        {StageTimes{forward, forward, forward}, StageTimes{forward, forward * 7 / 6, forward * 5 / 6}}) {
-    fmt::print("Milliseconds of a rank's share: forward {:.1f}, input gradient {:.1f}, weight gradient {:.1f}\n",
-               1e3 * times.forward, 1e3 * times.backward_input, 1e3 * times.backward_weight);
+    fmt::print(
+        "Milliseconds of one micro-batch on a rank: forward {:.1f}, input gradient {:.1f}, weight gradient {:.1f}\n",
+        1e3 * times.forward, 1e3 * times.backward_input, 1e3 * times.backward_weight);
     fmt::print("                          step [ms]                bubble [%]                   kept\n");
     fmt::print(" pp kind         stages micro  measured  simulated   measured  simulated   formula forwards\n");
     for (const int n : ranks)

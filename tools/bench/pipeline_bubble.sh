@@ -62,7 +62,7 @@ for ((round = 1; round <= rounds; round++)); do
 done
 "$bench" 1 2 >"$scratch/model"
 awk -f tools/bench/median.awk -f tools/bench/pipeline_bubble.awk "$scratch/model" "$scratch/rows"
-printf '\nSleeps, threads as ranks\n'
+printf '\nStages that only sleep; ranks are threads\n'
 "$bench" "$milliseconds" $ranks
 printf 'round, schedule, seconds of a step, seconds waited (mean of the ranks)\n'
 cat "$scratch/rows"

@@ -81,7 +81,7 @@ if [ ! -e "$predictions" ]; then
     done
   } >"$predictions.new"
   mv "$predictions.new" "$predictions"
-  echo "drawn again: $refused that hexad validate refuses, $outsized of an unsuitable size"
+  echo "cases drawn again: $refused that hexad validate refuses, $outsized of an unsuitable size"
 fi
 print_hash "$predictions"
 touch "$measured"

@@ -22,7 +22,7 @@ defaults=(parallel.cp_kind=ring parallel.order=auto schedule.pipeline.kind=1f1b 
 
 gate=0
 if [[ " $* " = *' --gate '* ]]; then
-  [ $# -eq 1 ] || usage "the options are '$*', expected --gate alone, because the aims are those of all rows"
+  [ $# -eq 1 ] || usage "the options are '$*', expected --gate alone, because the aims are for all rows together"
   gate=1
   shift
 fi

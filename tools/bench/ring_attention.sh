@@ -36,5 +36,5 @@ for rate in $rates; do
   done
 done
 awk -F "\t" -f tools/bench/median.awk -f tools/bench/ring_attention.awk "$scratch/rows"
-printf '\nlink, heads and key heads, round, what, pass, seconds, waited, in flight, bytes sent by a rank\n'
+printf '\nlink, heads and key heads, round, kind, pass, seconds, waited, in flight, bytes sent by a rank\n'
 cat "$scratch/rows"

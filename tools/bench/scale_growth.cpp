@@ -16,7 +16,7 @@
 int main(int count, char** words) {
   CLI::App app("Measures the costs of one rank in jobs of many ranks");
   std::vector<int> worlds;
-  app.add_option("ranks", worlds, "numbers of ranks: powers of two from 64 on")->required();
+  app.add_option("ranks", worlds, "numbers of ranks: powers of two of at least 64")->required();
   CLI11_PARSE(app, count, words);
   try {
     for (const int world : worlds)

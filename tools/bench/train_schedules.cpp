@@ -113,8 +113,8 @@ class Training {
                                                optim::learning_rate(recipe_.optim, steps_, recipe_.train.steps));
     // A measured step must contain all of its communication, because the next step may use another schedule.
     instance_.weights.complete(instance_.context.compute());
-    base::require(!result.skipped, "[train_schedules] step ", steps_, " was skipped; the loss is ", result.loss,
-                  ", expected a finite loss and gradient");
+    base::require(!result.skipped, "[train_schedules] step ", steps_, " was skipped, because its loss (", result.loss,
+                  ") or gradient is not finite; expected finite values");
     return result.tokens;
   }
 
@@ -324,7 +324,8 @@ int run(int argc, char** argv) {
   CLI::App app("Times training steps under each schedule");
   app.add_option("recipe", o.recipe, "YAML recipe")->required();
   app.add_option("overrides", o.overrides, "key.path=value, applied to the recipe");
-  app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")
+  app.add_option("--schedule", o.schedules,
+                 "schedule to time: NAME:key=value,... with keys of schedule.moe; may be repeated")
       ->required()
       ->expected(1)
       ->take_all();

@@ -32,8 +32,8 @@ void judge_state(std::vector<Finding>& findings, const RankReport& rank, const E
     findings.push_back(
         {.code = expected.card ? ExitCode::resource : ExitCode::done,
          .kind = "gpu",
-         .message = fmt::format("the GPU of {} has {} of its memory since its driver was loaded, expected none; reset "
-                                "or replace the GPU",
+         .message = fmt::format("the GPU of {} has had {} since its driver was loaded, expected none; reset or replace "
+                                "the GPU",
                                 name_of(rank), base::counted(errors, "uncorrected ECC error"))});
   const int64_t reasons = state.throttle_reasons.value_or(0);
   const auto slowed = [&](std::string_view why) {
@@ -61,14 +61,15 @@ void name_slow_cards(std::vector<Finding>& findings, const std::vector<RankRepor
   }
   for (const auto& [card, peers] : kinds)
     for (const Slow& slow : slow_values(peers.durations, {.ratio = slow_card_ratio}))
-      findings.push_back({.code = ExitCode::done,
-                          .kind = "gpu",
-                          .message = fmt::format("the GPU of {} computes {}, {:.1f} times slower than the other GPUs "
-                                                 "({}); {}",
-                                                 name_of(*peers.ranks[slow.index]),
-                                                 base::human_quantity(1 / peers.durations[slow.index], "FLOP/s"),
-                                                 slow.times, base::human_quantity(1 / slow.reference, "FLOP/s"),
-                                                 clock_text(peers.ranks[slow.index]->facts.card_state))});
+      findings.push_back(
+          {.code = ExitCode::done,
+           .kind = "gpu",
+           .message = fmt::format("the GPU of {} computes at {}, {:.1f} times slower than the other GPUs "
+                                  "({}); {}",
+                                  name_of(*peers.ranks[slow.index]),
+                                  base::human_quantity(1 / peers.durations[slow.index], "FLOP/s"), slow.times,
+                                  base::human_quantity(1 / slow.reference, "FLOP/s"),
+                                  clock_text(peers.ranks[slow.index]->facts.card_state))});
 }
 
 }  // namespace

@@ -27,10 +27,10 @@ void judge_collectives(std::vector<Finding>& findings, const std::vector<RankRep
       findings.push_back(
           {.code = base::ExitCode::done,
            .kind = "collective",
-           .message = fmt::format("{} of {} ranks, {}, starting at {}: {}, {:.1f} times that of the other groups ({})",
-                                  operation, size, group, name_of(ranks.at(firsts[slow.index])),
-                                  base::precise_duration(durations[slow.index]), slow.times,
-                                  base::precise_duration(slow.reference))});
+           .message = fmt::format(
+               "{} of the group {} of {} ranks that begins with {} takes {}, {:.1f} times as long as other groups ({})",
+               operation, group, size, name_of(ranks.at(firsts[slow.index])),
+               base::precise_duration(durations[slow.index]), slow.times, base::precise_duration(slow.reference))});
   }
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/units.h"
 #include "tools/check_cluster/findings.h"
 #include "tools/check_cluster/robust.h"
@@ -39,9 +40,8 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
     }
     if (const auto missing = without_own_error(f.missing, ranks); !missing.empty())
       add(ExitCode::resource,
-          fmt::format(
-              "{} never sees the new file of {}: the folder is not shared by their nodes; choose a shared folder", name,
-              names_of(missing)));
+          fmt::format("{} did not see the new {} of {} within --patience; choose a folder that all nodes share", name,
+                      base::plural(std::ssize(missing), "file"), names_of(missing)));
     if (const auto stale = without_own_error(f.stale, ranks); !stale.empty())
       add(ExitCode::resource,
           fmt::format("{} still sees the old contents of a replaced file of {}, expected the new contents; choose a "

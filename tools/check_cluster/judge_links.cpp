@@ -89,10 +89,13 @@ void name_pairs(std::vector<Finding>& findings, const Messages& messages, std::v
     const Message& m = messages[slow[i].index];
     const size_t unnamed = slow.size() - max_named;
     const bool ends_list = i + 1 == max_named && slow.size() > max_named;
-    findings.push_back({.code = base::ExitCode::done,
-                        .kind = "link",
-                        .message = fmt::format("from {} to {}: {}{}", name_of(*m.from), name_of(*m.to), extent(slow[i]),
-                                               ends_list ? fmt::format("; and {} more", unnamed) : "")});
+    findings.push_back(
+        {.code = base::ExitCode::done,
+         .kind = "link",
+         .message = fmt::format(
+             "from {} to {}: {}{}", name_of(*m.from), name_of(*m.to), extent(slow[i]),
+             ends_list ? fmt::format("; and {}", base::counted(static_cast<int64_t>(unnamed), "more slow link"))
+                       : "")});
   }
 }
 

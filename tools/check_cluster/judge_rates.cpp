@@ -23,7 +23,7 @@ void name_slow(std::vector<Finding>& findings, const std::vector<RankReport>& ra
 }  // namespace
 
 void judge_rates(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
-  name_slow(findings, ranks, &RankReport::product_rate, "computes", "FLOP/s");
+  name_slow(findings, ranks, &RankReport::product_rate, "computes at", "FLOP/s");
   name_slow(findings, ranks, &RankReport::copy_rate, "copies memory at", "B/s");
 }
 

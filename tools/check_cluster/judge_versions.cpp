@@ -55,9 +55,9 @@ void compare_libraries(std::vector<Finding>& findings, const std::vector<RankRep
     findings.push_back(
         {.code = ExitCode::done,
          .kind = "version",
-         .message = fmt::format("libraries differ: {} loaded {}, but {} loaded {}", names_of(list->second),
-                                joined(missing_in(list->first, usual->first)), names_of(usual->second),
-                                joined(missing_in(usual->first, list->first)))});
+         .message = fmt::format("libraries differ: apart from common libraries, {} loaded {}, but {} loaded {}",
+                                names_of(list->second), joined(missing_in(list->first, usual->first)),
+                                names_of(usual->second), joined(missing_in(usual->first, list->first)))});
   }
 }
 
@@ -69,7 +69,7 @@ void judge_programs(std::vector<Finding>& findings, const std::vector<RankReport
   compare(findings, ranks, ExitCode::usage, "the version of hexad",
           [](const RankFacts& f) -> const std::string& { return f.version; });
   if (findings.size() == before)
-    compare(findings, ranks, ExitCode::usage, "the program's file (its digest)",
+    compare(findings, ranks, ExitCode::usage, "the digest of the program's file",
             [](const RankFacts& f) -> const std::string& { return f.binary; });
 }
 

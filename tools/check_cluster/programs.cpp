@@ -30,7 +30,7 @@ Program program_from(const int64_t* line) {
   std::memcpy(text.data(), line, text.size());
   text.resize(std::min(text.find('\0'), text.size()));
   const size_t space = text.rfind(' ');
-  if (!text.starts_with(line_start) || space < line_start.size()) return {.version = "an older one", .digest = {}};
+  if (!text.starts_with(line_start) || space < line_start.size()) return {.version = "an older version", .digest = {}};
   return {.version = text.substr(line_start.size(), space - line_start.size()), .digest = text.substr(space + 1)};
 }
 

@@ -21,7 +21,7 @@ picture everything 16 parallel.pp=2 parallel.tp=2 parallel.sp=true parallel.cp=2
 if $check; then
   cp docs/reports/images/mesh-*.svg "$drawn/stored"
   diff -rq "$drawn/new" "$drawn/stored" || {
-    echo "the pictures have changed; tools/docs/mesh_pictures.sh draws them again" >&2
+    echo "docs/reports/images/mesh-*.svg differ from the new pictures; run tools/docs/mesh_pictures.sh to replace them" >&2
     exit 1
   }
 else

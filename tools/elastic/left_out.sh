@@ -46,5 +46,6 @@ leave_out_added() {
   fi
   left_out_for=$((left_out_for == 0 ? 2 * every : left_out_for > 32 * every ? left_out_for : 2 * left_out_for))
   out_until=$((SECONDS + left_out_for))
-  say "exit code $code of start $start, before a checkpoint; leaving out ${added//$'\n'/, } for $left_out_for s"
+  say "exit code $code of start $start, before it saved a checkpoint;" \
+    "leaving out ${added//$'\n'/, } for $left_out_for s"
 }

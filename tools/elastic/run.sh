@@ -72,7 +72,7 @@ watch() {
       look
       if [ $asked == no ] && [ "$available" -gt "$used_ranks" ] && choose "$available" &&
         [ "$ranks" -gt "$used_ranks" ] && [ $asked == no ]; then
-        say "$available ranks are available: the run saves, to continue on $ranks"
+        say "$available ranks are available: the run saves a checkpoint, then continues on $ranks"
         grows=yes
         ask_to_save
       fi

@@ -39,7 +39,7 @@ if [ $result -ne 0 ] || [ ! -s "$out/profile.json" ]; then
   tail -n 20 "$out/train.log" >&2
   lacking=
   [ -s "$out/profile.json" ] || lacking=' and wrote no profile'
-  echo "profile: hexad exited with $result$lacking; the end of $out/train.log is above" >&2
+  echo "profile: hexad ended with exit code $result$lacking; the end of $out/train.log is above" >&2
   exit 1
 fi
 cat "$out/profile.txt"

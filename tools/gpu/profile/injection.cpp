@@ -96,8 +96,8 @@ class Recorder {
       return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
     });
     if (dropped_ + unfinished_ > 0)
-      complain((std::to_string(dropped_) + " records were lost and " + std::to_string(unfinished_) +
-                " are unfinished, expected none")
+      complain(("lost records: " + std::to_string(dropped_) + ", unfinished records: " + std::to_string(unfinished_) +
+                "; expected none")
                    .c_str());
     const auto found = profile(activities_, update_kernel, warm_up_steps);
     if (!found)

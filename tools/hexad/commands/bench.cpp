@@ -100,7 +100,7 @@ void add_bench(const Program& program) {
       command.add_command("gemm", "Measure the rate of large matrix products with Hexad's kernels, oneDNN and Eigen");
   auto options = std::make_shared<BenchArguments>();
   gemm.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));
-  gemm.add_option("--threads", &options->threads, "threads of the kernels").legal(whole_number(1, 4096));
+  gemm.add_option("--threads", &options->threads, "number of kernel threads").legal(whole_number(1, 4096));
   gemm.add_option("--seconds", &options->seconds, "seconds for which each library is measured").legal(number_above(0));
   gemm.add_flag("--json", options->json, "print one JSON object");
   gemm.run(on_one_rank(gemm, [options] { return bench_gemm(*options); }));

@@ -41,7 +41,7 @@ ExitCode bench_fused(const FusedArguments& o) {
                                                      .threads = o.threads});
   if (!score.failure.empty()) fail(ExitCode::resource, "bench fused: ", score.failure);
   const double milliseconds = 1e3 / static_cast<double>(score.contests);
-  fmt::print("one call {:.3f} ms, two calls {:.3f} ms; largest error {:.2g} of the tolerance\n",
+  fmt::print("one call {:.3f} ms, two calls {:.3f} ms; largest error {:.2g} times the tolerance\n",
              score.candidate_seconds * milliseconds, score.plain_seconds * milliseconds, score.error);
   if (!score.agrees())
     fail(ExitCode::numeric, "bench fused: the results of one call differ from those of two calls by ", score.error,
@@ -102,13 +102,14 @@ void add_bench_fused(const Command& bench) {
       "fused", "Compare the first product of SwiGLU experts and their activation in one kernel call and in two");
   auto options = std::make_shared<FusedArguments>();
   command.add_option("--device", &options->device, "device of the kernels").legal(one_of({"cpu", "cuda", "emulated"}));
-  command.add_option("--place", &options->place, "number of the GPU on this machine").legal(whole_number(0, 1024));
+  command.add_option("--place", &options->place, "number of the GPU on this machine, counted from 0")
+      .legal(whole_number(0, 1024));
   command.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));
-  command.add_option("--rows", &options->rows, "rows of all experts").legal(whole_number(1));
+  command.add_option("--rows", &options->rows, "number of rows of all experts together").legal(whole_number(1));
   command.add_option("--hidden", &options->hidden, "elements of a row").legal(whole_number(1));
   command.add_option("--width", &options->width, "hidden width of an expert").legal(whole_number(1));
   command.add_option("--experts", &options->experts, "number of experts").legal(whole_number(1));
-  command.add_option("--threads", &options->threads, "threads of the kernels on a CPU").legal(whole_number(1, 4096));
+  command.add_option("--threads", &options->threads, "number of kernel threads on a CPU").legal(whole_number(1, 4096));
   command.run(on_one_rank(command, [options] { return bench_fused(*options); }));
 }
 

@@ -194,8 +194,8 @@ void add_bench_prefill(const Command& bench, const Program& program) {
   command
       .add_option(
           "--prompts", &options->prompts,
-          "prompts of each data-parallel rank and their tokens, such as 8x256; may be given several times; without it, "
-          "one prompt of model.context tokens")
+          "number of prompts on each data-parallel rank, and tokens of a prompt, such as 8x256; may be given several "
+          "times; default: one prompt of model.context tokens")
       .one_at_a_time()
       .legal({"PROMPTSxTOKENS, such as 8x256", is_prompts});
   command
@@ -203,10 +203,9 @@ void add_bench_prefill(const Command& bench, const Program& program) {
                   "largest number of tokens of a prompt in one forward pass (chunked prefill); 0: all")
       .legal(whole_number(0, 1 << 30));
   command
-      .add_option(
-          "--schedule", &options->schedules,
-          "NAME:key=value,... of schedule.moe; may be given several times, and schedules run in turn; without it, the "
-          "recipe's schedule")
+      .add_option("--schedule", &options->schedules,
+                  "schedule to measure: NAME:key=value,... with keys of schedule.moe; may be given several times; "
+                  "schedules run in turn; default: the recipe's schedule")
       .one_at_a_time();
   command.add_option("--rounds", &options->rounds, "measurements of each schedule").legal(whole_number(1, 1000));
   command.add_flag("--json", options->json, "print the results as one JSON object");

@@ -65,7 +65,8 @@ void require_one_program(const CheckArguments& o, const comm::World& world) {
   const std::vector<Finding> findings = compare_programs(own_program(), world.group(), host);
   if (findings.empty()) return;
   if (world.rank() == 0) print_results({}, findings, o.json);
-  base::fail(findings.front().code, findings.front().message, "; nothing was measured");
+  base::fail(findings.front().code, findings.front().message,
+             "; nothing was measured; start the same program on all ranks");
 }
 
 ExitCode check(const CheckArguments& o, const comm::World& world) {
@@ -102,11 +103,16 @@ void add_check_cluster(const Program& program) {
   auto options = std::make_shared<CheckArguments>();
   command
       .add_option("--folder", &options->folder,
-                  "folder that all nodes share, such as the folder of the runs; default: none")
+                  "folder that all nodes share, such as the folder of the runs; default: check no folder")
       .path();
-  command.add_option("--svg", &options->svg, "SVG file to write: bandwidth and latency between all pairs").path();
+  command
+      .add_option("--svg", &options->svg,
+                  "SVG file to write: bandwidth and latency between all pairs of nodes or ranks")
+      .path();
   command.add_flag("--json", options->json, "print all figures and findings as JSON");
-  command.add_option("--seconds", &options->seconds, "approximate seconds of the measurements, excluding the folder")
+  command
+      .add_option("--seconds", &options->seconds,
+                  "approximate seconds of the measurements, without the check of the folder")
       .legal(number(least_seconds, max_seconds));
   command
       .add_option("--patience", &options->patience,

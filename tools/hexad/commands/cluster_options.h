@@ -35,9 +35,9 @@ inline DividedOverrides divided(const std::vector<std::string>& all) {
 inline Option add_routing(const Command& command, std::string& routing) {
   return command
       .add_option("--routing", &routing,
-                  "load of the experts: even; p99: one rank has a load that only 1% of routers exceed; worst: all "
-                  "tokens visit one rank; or a file: metrics.jsonl of a run, or a line of tokens by expert for each "
-                  "layer")
+                  "load of the experts: even, p99 (one rank has a load that only 1% of routers exceed), worst (all "
+                  "tokens visit one rank), or a file: metrics.jsonl of a run, or for each layer a line with the number "
+                  "of tokens of each expert")
       .path();
 }
 
@@ -78,7 +78,7 @@ inline std::string caution_of_cluster_memory(const train::Recipe& recipe, const 
   if (bytes <= memory) return {};
   return base::cat("the layout does not fit ", base::counted(ranks, "rank"), " of ", path, ": a rank needs ",
                    base::human_bytes(bytes), ", more than the ", base::human_bytes(memory),
-                   " that its tensors may take; `hexad plan` finds layouts that fit");
+                   " that its tensors may take; `hexad plan` searches for layouts that fit");
 }
 
 }  // namespace hexad::app

@@ -50,9 +50,10 @@ void add_env(const Program& program) {
     fmt::print("products     {}\n", kernels::cpu::products_description());
     fmt::print("loops        {}\n", kernels::cpu::name_of(kernels::cpu::machine_isa()));
     fmt::print("allocator    {}\n", allocator());
-    fmt::print("charts       {}\n", telemetry::chart_library().empty()
-                                        ? "none; runs write no report. Install Chart.js (Debian: libjs-chart.js)"
-                                        : "Chart.js");
+    fmt::print("charts       {}\n",
+               telemetry::chart_library().empty()
+                   ? "none; runs write no report. Install Chart.js (Debian: libjs-chart.js) and build again"
+                   : "Chart.js");
     fmt::print("mpi          {}, launcher {}\n", comm::mpi_library().name, comm::mpiexec_name());
     fmt::print("devices      cpu, emulated\n");
     fmt::print("cuda         {}\n", card());

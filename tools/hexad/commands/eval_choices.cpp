@@ -36,8 +36,7 @@ void require_items_path(const std::string& items, const std::string& choices) {
   namespace fs = std::filesystem;
   std::error_code error;  // an error means that one of the files does not exist
   if (fs::equivalent(items, choices, error))
-    fail(ExitCode::usage, "--items (", items, ") is the file of questions (--choices), which it would replace; ",
-         "name another file");
+    fail(ExitCode::usage, "--items (", items, ") would replace the file of questions (--choices); name another file");
   if (fs::is_directory(items, error)) fail(ExitCode::usage, "--items (", items, ") is a folder; name a file");
   const fs::path folder = fs::path(items).parent_path();
   if (folder.empty()) return;

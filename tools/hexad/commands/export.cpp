@@ -81,9 +81,9 @@ void add_export(const Program& program) {
   for (const interop::Family& family : interop::families()) families.push_back(family.model_type);
   command
       .add_option("--family", &options->model.family,
-                  base::cat("model_type, for a model that was trained from scratch or has another family than the "
-                            "imported model: ",
-                            config::join(families)))
+                  base::cat("model_type: ", config::join(families),
+                            "; needed if the model was trained from scratch or has another family than the imported "
+                            "model"))
       .legal(one_of(std::move(families)));
   command
       .add_option("--dtype", &options->model.dtype,

@@ -47,7 +47,7 @@ struct GenerateArguments {
 std::vector<Prompt> prompts_of(const GenerateArguments& options) {
   const bool chat = !options.chat_form.empty();
   if (options.prompts.empty() && options.prompt_file.empty())
-    fail(ExitCode::usage, "--prompt is required: the text to continue (or --prompt-file: a file with several texts)");
+    fail(ExitCode::usage, "--prompt or --prompt-file is required: a text to continue, or a file with several texts");
   if (!chat && !options.system.empty())
     fail(ExitCode::usage, "--system (", options.system, ") needs --chat-form, the form of the model's conversations");
   std::vector<Prompt> prompts;

@@ -76,8 +76,7 @@ class Planner {
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     if (ranks_ > max_planned_ranks)
       base::fail(base::ExitCode::usage, options.ranks > 0 ? "--ranks" : options.cluster, ": ", ranks_,
-                 " ranks; plans are made for at most ", max_planned_ranks, "; set --ranks to at most ",
-                 max_planned_ranks);
+                 " ranks are more than `hexad plan` supports; set --ranks to at most ", max_planned_ranks);
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
                  " has: ", base::counted(prices_.nodes(), "node"), " of ",
@@ -240,14 +239,14 @@ class Planner {
   [[noreturn]] void refuse_rules(const Plan& plan, int64_t ranks) const {
     std::string reasons;
     for (const auto& [key, count] : plan.candidates.refused) reasons += fmt::format("\n  {:<28} {}", key, count);
-    base::fail(base::ExitCode::usage, options_.recipe, ": no layout of ", ranks, " ranks is legal; of ",
-               plan.candidates.tried, " combinations, refused by the rules of:", reasons, "\n",
+    base::fail(base::ExitCode::usage, options_.recipe, ": no layout of ", base::counted(ranks, "rank"),
+               " is legal; combinations (of ", plan.candidates.tried, ") refused by the rules of:", reasons, "\n",
                nearest_ranks_text(ranks));
   }
   PlanSpace space_of(int64_t ranks) const {
     return {.world = ranks, .ranks_per_domain = prices_.domain(), .ranks_per_node = prices_.ranks_per_node()};
   }
-  // Returns a text like "nearest numbers of ranks with a legal layout: 16, 32 (more than c.yaml has)".
+  // Returns a text like "nearest numbers of ranks with a legal layout: 16, 32 (c.yaml has 24 ranks)".
   std::string nearest_ranks_text(int64_t ranks) const {
     const auto [below, above] =
         nearest_legal_ranks(document_, recipe_, extensions_, space_of(ranks), max_planned_ranks);
@@ -255,8 +254,8 @@ class Planner {
     std::string text = "nearest numbers of ranks with a legal layout:";
     if (below) text += fmt::format(" {}", *below);
     if (above) text += fmt::format("{} {}", below ? "," : "", *above);
-    if (above && *above > prices_.nodes() * prices_.ranks_per_node())
-      text += fmt::format(" (more than {} has)", options_.cluster);
+    const int64_t all = prices_.nodes() * prices_.ranks_per_node();
+    if (above && *above > all) text += fmt::format(" ({} has {})", options_.cluster, base::counted(all, "rank"));
     return text;
   }
   // Refuses a recipe whose weights, gradients and optimizer state do not fit the ranks in any layout. Simulates no

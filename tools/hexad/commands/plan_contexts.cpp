@@ -69,8 +69,10 @@ std::string ranks_text(int64_t ranks, int64_t ranks_per_node) {
 
 std::string missing_text(const Shortfall& shortfall) {
   if (!shortfall.least) return "no layout is legal";
-  return fmt::format("the least memory found is {}, {} more than the {} that its tensors may take",
-                     memory_text(*shortfall.least), human_bytes(shortfall.missing()), human_bytes(shortfall.memory));
+  return fmt::format("the least memory found is {} per rank, {} more than the {} that its tensors may take, with {}",
+                     human_bytes(shortfall.least->layout.memory.total), human_bytes(shortfall.missing()),
+                     human_bytes(shortfall.memory),
+                     shortfall.least->layout.candidate.to_string(shortfall.least->ranks));
 }
 
 std::string more_ranks_text(const PlanAt& plan_at, const Shortfall& shortfall, int64_t ranks_per_node) {
@@ -101,10 +103,10 @@ std::string growth_text(const std::vector<ChangedAxis>& changes) {
 }  // namespace
 
 std::string shortfall_text(const PlanAt& plan_at, const Shortfall& shortfall, int64_t ranks_per_node) {
-  std::string text = fmt::format("{}\nnearest that fit: {}", missing_text(shortfall),
-                                 more_ranks_text(plan_at, shortfall, ranks_per_node));
+  std::string text =
+      fmt::format("{}\n{}", missing_text(shortfall), more_ranks_text(plan_at, shortfall, ranks_per_node));
   if (const auto fit = with_shorter_context(plan_at, shortfall))
-    text += fmt::format("; or a context of {}: {}", context_text(fit->context), memory_text(*fit));
+    text += fmt::format("; a context of {} would suffice: {}", context_text(fit->context), memory_text(*fit));
   else
     text += "; no shorter context that was tried (halves, down to 1024 tokens) would suffice";
   return text;
@@ -136,7 +138,8 @@ void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t 
   const auto lacking = first_lacking(path);
   if (lacking == path.end()) return;
   const PathPoint& longest = *(lacking - 1);
-  fmt::print("longest that fits: {} on {}\n", context_text(longest.context), ranks_text(longest.ranks, ranks_per_node));
+  fmt::print("longest context that fits: {} on {}\n", context_text(longest.context),
+             ranks_text(longest.ranks, ranks_per_node));
   fmt::print("for {}: {}\n", context_text(lacking->context),
              more_ranks_text(plan_at, *lacking->shortfall, ranks_per_node));
 }

@@ -12,7 +12,7 @@
 namespace hexad::app {
 
 /// Returns a text with the memory that a recipe lacks, and the nearest layouts that fit: "the least memory found is
-/// 140 GiB per rank with dp 1, ..., 65 GiB more than ...".
+/// 140 GiB per rank, 65 GiB more than ...".
 std::string shortfall_text(const plan::PlanAt& plan_at, const plan::Shortfall& shortfall, int64_t ranks_per_node);
 
 /// Prints a row for each sequence length. The line below a row shows the axes that changed since the previous length.

@@ -85,7 +85,7 @@ void PlanOutput::print_gains(const Plan& plan) const {
   if (!plan.capacity) return;
   fmt::print("\nwith {:.0f}% more memory of each rank (capacity gain): ", 100 * (memory_more - 1));
   if (const auto& more = plan.capacity->more_memory)
-    fmt::print("{} less, {} a step, {} a rank, {}", base::human_percent(1 - more->step.seconds / seconds),
+    fmt::print("{} shorter step ({}), {} a rank, {}", base::human_percent(1 - more->step.seconds / seconds),
                base::precise_duration(more->step.seconds), base::human_bytes(more->counted_memory()),
                more->candidate.to_string(planned_.ranks));
   else
@@ -141,8 +141,9 @@ void PlanOutput::print_fewer(const Plan& plan, const std::vector<FewestRanks::Re
     const FewestRanks::Refused& f = fewer[i];
     fmt::print("  {}: {}\n", base::counted(f.ranks, "rank"),
                f.legal == 0 ? "no layout is legal"
-                            : fmt::format("{} legal, of which the smallest needs at least {}; a rank has {}", f.legal,
-                                          base::human_bytes(f.least_memory), base::human_bytes(plan.memory)));
+                            : fmt::format("the smallest of {} needs at least {} per rank; a rank has {}",
+                                          base::counted(f.legal, "legal layout"), base::human_bytes(f.least_memory),
+                                          base::human_bytes(plan.memory)));
   }
 }
 

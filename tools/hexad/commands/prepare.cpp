@@ -172,9 +172,9 @@ void add_prepare(const Program& program) {
                                                 config::join(forms), " (the chat template of --tokenizer)"))
                           .legal(one_of(forms));
   command
-      .add_option(
-          "--workers", workers.get(),
-          "number of threads that parse, train and encode; 0: one for each core; the dataset does not depend on it")
+      .add_option("--workers", workers.get(),
+                  "number of threads that parse and encode text and train the tokenizer; 0: one for each core; the "
+                  "dataset does not depend on this number")
       .legal(whole_number(0, 1024));
   command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, as bytes");
   command.add_flag("--force", o->force,

@@ -72,7 +72,8 @@ int64_t point_of_run(const ExperimentConfig& config, int64_t run, int64_t points
   if (run < 0) return -1;
   const std::vector<Execution> order = order_of(config, points);
   if (run >= std::ssize(order))
-    fail(ExitCode::usage, "--run (", run, ") must be below the number of runs, ", order.size());
+    fail(ExitCode::usage, "--run (", run, ") must be at most ", std::ssize(order) - 1, ", because the experiment has ",
+         base::counted(std::ssize(order), "run"));
   return order[run].point;
 }
 
@@ -127,7 +128,7 @@ ExitCode submit(const Ready& r, const ScaleArguments& options) {
     fail(ExitCode::usage, r.experiment.problems.known().at("max_node_hours").at.text(), ": max_node_hours (",
          config.max_node_hours, ") is less than the ", base::with_digits(hours, 3),
          " node-hours that the unfinished runs may take at most, by the key minutes (", config.minutes,
-         "); expected fewer points, repeats or minutes");
+         "); expected a larger max_node_hours, or fewer points, repeats or minutes");
   const ExperimentFolder folder(r.experiment, r.points);
   for (const SlurmArray& array : arrays_of(r.points, order, indices)) {
     const std::string name = fmt::format("submit-repeat-{}-nodes-{}.sh", array.repeat, array.nodes);
@@ -138,7 +139,8 @@ ExitCode submit(const Ready& r, const ScaleArguments& options) {
   }
   std::string report = fmt::format("{} scale {}", train::program_name(), train::shell_word(r.experiment.path));
   for (const std::string& text : options.overrides) report += fmt::format(" {}", train::shell_word(text));
-  fmt::print("at most {} node-hours; afterwards: {} --report\n", base::with_digits(hours, 3), report);
+  fmt::print("the jobs take at most {} node-hours; afterwards, run: {} --report\n", base::with_digits(hours, 3),
+             report);
   return ExitCode::done;
 }
 
