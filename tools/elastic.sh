@@ -132,6 +132,11 @@ end() { # argument: CODE
   exit "$1"
 }
 
+# Prints the number of ranks that are left, with its verb.
+ranks_left() {
+  if [ "$available" -eq 1 ]; then echo "1 rank is left"; else echo "$available ranks are left"; fi
+}
+
 # Waits until the ranks that are left have a layout of MIN ranks or more. Ends the script if it is asked to end. Also
 # ends the script if a Slurm job has lost too many nodes, because Slurm does not return them.
 wait_for_ranks() {
@@ -142,12 +147,12 @@ wait_for_ranks() {
     [ $asked == no ] || end 75
     layout=''
     # If these ranks have no layout, another number of ranks has one, because MAX has been checked.
-    choose "$available" 2>"$scratch/refusal" || layout=', which have no legal layout'
+    choose "$available" 2>"$scratch/refusal" || layout=', without a legal layout'
     [ $asked == no ] || end 75
     [ "$ranks" -eq 0 ] || return 0
     if [ "$told" != "$available" ]; then
       [ -z "$layout" ] || cat "$scratch/refusal" >&2
-      say "$available ranks are left$layout; waiting for at least $min (MIN)"
+      say "$(ranks_left)$layout; waiting for at least $min (MIN)"
       told=$available looks=0
     fi
     looks=$((looks + 1))
@@ -208,5 +213,5 @@ for (( ; ; )); do
   fi
   rest_before_start
   wait_for_ranks
-  say "exit code $code of start $start; $available ranks are left: going on from $(newest_checkpoint || echo the beginning)"
+  say "exit code $code of start $start; $(ranks_left): going on from $(newest_checkpoint || echo the beginning)"
 done

@@ -169,7 +169,7 @@ test_script_waits_for_the_fewest_ranks() {
   echo 1 >left
   "$elastic" --available 'cat left' --every 1 2 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
   script=$!
-  wait_until grep -qsF "1 ranks are left; waiting for at least 2 (MIN)" err
+  wait_until grep -qsF "1 rank is left; waiting for at least 2 (MIN)" err
   expect_nothing_at log
   echo 4 >left
   wait "$script" || failed "the script ended with exit code $?, expected 0"
@@ -178,7 +178,7 @@ test_script_waits_for_the_fewest_ranks() {
   echo 3 >left
   "$elastic" --available 'cat left' --every 1 3 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
   script=$!
-  wait_until grep -qsF "3 ranks are left, which have no legal layout; waiting for at least 3 (MIN)" err
+  wait_until grep -qsF "3 ranks are left, without a legal layout; waiting for at least 3 (MIN)" err
   echo 4 >left
   wait "$script" || failed "the script ended with exit code $?, expected 0"
   expect_text log "4 $HEXAD train tiny.yaml"
@@ -237,7 +237,7 @@ S
   "$elastic" --available 'cat left' --every 1 2 4 bash -c 'echo 3 >left; "$@"' - env RANKS='{ranks}' \
     ./program.sh train tiny.yaml >out 2>err &
   script=$!
-  wait_until grep -qsF "3 ranks are left, which have no legal layout; waiting for at least 2 (MIN)" err
+  wait_until grep -qsF "3 ranks are left, without a legal layout; waiting for at least 2 (MIN)" err
   expect_count 1 err "no layout of 2 to 3 ranks is legal"
   echo 0 >code
   echo 4 >left

@@ -93,11 +93,12 @@ int run(int argc, char** argv) {
     return recipe;
   };
   fmt::print(
-      "MB of one rank of {}: counted / by formula. *MoNTA* is MoNTA's Table 3, which assumes bf16 gradients.\n"
+      "Memory of one rank of {} in MB: counted / by formula (relative difference). *MoNTA* is MoNTA's Table 3, which "
+      "assumes bf16 gradients.\n"
       "*In flight* are gathered weights, gradients on the way to their owners, and all other communication.\n\n",
       ranks);
   fmt::print(
-      "| ZeRO | gradients in | weights | gradients | optimizer | together | MoNTA | in flight |\n"
+      "| ZeRO | gradients in | weights | gradients | optimizer | total | MoNTA | in flight |\n"
       "|---|---|---|---|---|---|---|---|\n");
   for (const char* gradients : {"f32", "bf16"}) {
     if (std::string_view(gradients) == "bf16" && recipe_with(0, "f32").train.precision != Precision::bf16) break;

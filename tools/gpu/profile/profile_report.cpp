@@ -73,11 +73,11 @@ void Report::head() {
   line("busy {:.3f} ms per step, idle {:.3f} ms ({:.2f} %) in {:.1f} gaps; sum of all activities {:.3f} ms",
        ms_a_step(busy()), ms_a_step(p_.idle()), percent(p_.idle()), a_step(static_cast<int64_t>(p_.gaps.size())),
        ms_a_step(summed()));
-  line("share: part of a step's time");
+  line("share: part of a step's time; launches, copies, gaps and counts are means per step");
 }
 
 void Report::kernels() {
-  line("\n{:>8} {:>12} {:>9} {:>10}  kernel", "share", "us a step", "a step", "us each");
+  line("\n{:>8} {:>12} {:>9} {:>10}  kernel", "share", "us a step", "launches", "us each");
   for (const Operation& o : p_.operations)
     if (o.kind == Kind::kernel)
       line("{:>6.2f} % {:>12.1f} {:>9.1f} {:>10.2f}  {}", percent(o.ns), us_a_step(o.ns), a_step(o.count),
@@ -85,7 +85,7 @@ void Report::kernels() {
 }
 
 void Report::copies() {
-  line("\n{:>8} {:>12} {:>9} {:>12} {:>8}  copy or fill", "share", "us a step", "a step", "MB a step", "GB/s");
+  line("\n{:>8} {:>12} {:>9} {:>12} {:>8}  copy or fill", "share", "us a step", "copies", "MB a step", "GB/s");
   for (const Operation& o : p_.operations)
     if (o.kind != Kind::kernel)
       line("{:>6.2f} % {:>12.1f} {:>9.1f} {:>12.3f} {:>8.1f}  {}", percent(o.ns), us_a_step(o.ns), a_step(o.count),
@@ -95,7 +95,7 @@ void Report::copies() {
 
 void Report::streams() {
   if (p_.streams.size() < 2) return;
-  line("\n{:>8} {:>12} {:>12} {:>9} {:>8}  longest operation", "busy", "us a step", "us alone", "a step", "stream");
+  line("\n{:>8} {:>12} {:>12} {:>9} {:>8}  longest operation", "busy", "us a step", "us alone", "count", "stream");
   for (const StreamTime& s : p_.streams)
     line("{:>6.2f} % {:>12.1f} {:>12.1f} {:>9.1f} {:>8}  {}", percent(s.busy), us_a_step(s.busy), us_a_step(s.alone),
          a_step(s.count), s.stream, name(s.longest));
@@ -113,7 +113,7 @@ void Report::longest_gaps() {
 
 void Report::places() {
   line("\n{:>8} {:>12} {:>9}  gaps by place, from the end of the first activity | to the start of the second", "share",
-       "us a step", "a step");
+       "us a step", "gaps");
   for (size_t i = 0; i < std::min<size_t>(p_.places.size(), 20); ++i) {
     const Place& p = p_.places[i];
     line("{:>6.2f} % {:>12.1f} {:>9.1f}  {} | {}", percent(p.ns), us_a_step(p.ns), a_step(p.count), name(p.before),

@@ -85,7 +85,7 @@ void add_predict(const Command& bench, const Program& program) {
   add_include_root(command, options->include_root);
   command.add_option("--out", &options->bench.out, "JSON file for the predictions, written before any measurement")
       .path();
-  command.add_option("--rounds", &options->bench.rounds, "steps of each schedule; 0: predict only")
+  command.add_option("--rounds", &options->bench.rounds, "measured steps of each schedule; 0: predict only")
       .legal(whole_number(0, 1000));
   command.add_flag("--json", options->bench.json, "print the results as one JSON object");
   command.run([program, options] { return bench_predict(*options, program.extensions); });

@@ -99,7 +99,8 @@ class OutputFile {
 
 void add_bench_fused(const Command& bench) {
   const Command command = bench.add_command(
-      "fused", "Compare the first product of SwiGLU experts and their activation in one kernel call and in two");
+      "fused",
+      "Compare one fused kernel call with two calls, for the first product and the activation of SwiGLU experts");
   auto options = std::make_shared<FusedArguments>();
   command.add_option("--device", &options->device, "device of the kernels").legal(one_of({"cpu", "cuda", "emulated"}));
   command.add_option("--place", &options->place, "number of the GPU on this machine, counted from 0")

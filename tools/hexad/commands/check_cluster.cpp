@@ -118,7 +118,8 @@ void add_check_cluster(const Program& program) {
       .add_option("--patience", &options->patience,
                   "seconds after which a file that another node has written counts as missing")
       .legal(number(least_seconds, max_seconds));
-  command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
+  command
+      .add_option("--threads", &options->threads, "kernel threads of a rank; 0: the rank's share of the node's cores")
       .legal(whole_number(0, 4096));
   command.add_option("--device", &options->device, "device of the planned runs; cuda: every rank needs a GPU")
       .legal(one_of({"cpu", "cuda"}));

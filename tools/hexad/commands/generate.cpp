@@ -147,7 +147,7 @@ std::vector<int32_t> agreed_stop_ids(const data::Tokenizer& tokenizer, const io:
     try {
       folder = interop::find_origin(checkpoint);
     } catch (const Error& error) {
-      say(cat("warning: the eos_token_id of the imported model is not known: ", error.what()));
+      say(cat("warning: the eos_token_id of the imported model is unknown and ends no text: ", error.what()));
     }
     const data::EndIds found = data::end_ids(tokenizer, folder);
     for (const std::string& warning : found.warnings) say("warning: " + warning);

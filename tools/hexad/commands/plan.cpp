@@ -424,8 +424,9 @@ void add_plan(const Program& program) {
                   "default: 10. To list all layouts that fit, give the number of legal layouts")
       .legal(whole_number(1, 1 << 20));
   add_routing(command, options->routing);
-  command.add_flag("--explain", options->explain,
-                   "walk from the best layout to the second best, and to the unchanged recipe, change by change");
+  command.add_flag(
+      "--explain", options->explain,
+      "print the changes from the best layout to the second best, and to the unchanged recipe, one by one");
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_option("--out", &options->out, "file for the best layout: a recipe for hexad train").path();
   command

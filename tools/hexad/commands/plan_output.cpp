@@ -27,8 +27,9 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   const PredictionError& error = prediction_error(planned_.cluster);
   fmt::print("{} on {} of {}, context {}, routing {}\n", planned_.recipe_path, base::counted(planned_.ranks, "rank"),
              planned_.cluster_path, planned_.recipe.model.context, planned_.routing);
-  fmt::print("{} combinations, {} legal, {} too large for a rank, {} with needless recomputation or zero 2; {}\n",
-             plan.candidates.tried, plan.legal, plan.too_large, plan.needless, base::human_duration(seconds));
+  fmt::print(
+      "{} combinations, {} legal, {} too large for a rank, {} with needless recomputation or zero 2; search: {}\n",
+      plan.candidates.tried, plan.legal, plan.too_large, plan.needless, base::human_duration(seconds));
   fmt::print("simulated completely: {}; tried: {} of schedule, cp_kind, order and offload; {} left out\n\n",
              base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"), plan.untried_changes);
   // Returns the bytes as text, with "!" if they exceed the memory of a rank.

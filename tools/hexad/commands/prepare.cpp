@@ -145,9 +145,9 @@ void add_prepare(const Program& program) {
       .path();
   command.add_option("--end-of-document", &o->choice.end_of_document,
                      "token that ends documents, for a model's tokenizer; default: the model's own");
-  command.add_option(
-      "--tokenizer-pattern", &o->choice.pattern,
-      "pattern of a .tiktoken file, such as cl100k; default: the known pattern for this number of tokens");
+  command.add_option("--tokenizer-pattern", &o->choice.pattern,
+                     "name of the pattern of a .tiktoken file, such as cl100k; default: the pattern known for the "
+                     "file's number of tokens");
   const Option vocab = command.add_option("--vocab", &o->vocab_size, "vocabulary size of a bpe tokenizer")
                            .legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents that are held out").legal(number(0, 0.9));

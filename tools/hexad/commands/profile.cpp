@@ -125,7 +125,7 @@ ExitCode profile(const ProfileArguments& o, const comm::World& world) {
 
 void add_profile(const Program& program) {
   const Command command = program.root.add_command(
-      "profile", "Measure links, kernels, and how much they slow each other down; under mpirun, on its ranks");
+      "profile", "Measure links and kernels, and how much they slow each other down; alone or under mpirun");
   auto options = std::make_shared<ProfileArguments>();
   command.add_option("--out", &options->out, "YAML file to write").path();
   command.add_flag("--quick", options->quick, "measure only a few sizes, for about ten seconds");
@@ -133,7 +133,8 @@ void add_profile(const Program& program) {
       .add_option("--seconds", &options->seconds,
                   "approximate seconds of the measurement; default: 120, or 10 with --quick")
       .legal(number_above(0));
-  command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
+  command
+      .add_option("--threads", &options->threads, "kernel threads of a rank; 0: the rank's share of the node's cores")
       .legal(whole_number(0, 4096));
   command.add_option(
       "--product", &options->products,
