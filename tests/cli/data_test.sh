@@ -257,7 +257,7 @@ test_input_without_text_is_refused() {
 test_options_that_would_do_nothing_are_refused() {
   texts
   expect 2 prepare 0.1 bytes --vocab 5000
-  expect_text err "--vocab is for --tokenizer bpe"
+  expect_text err "--vocab needs --tokenizer bpe"
   expect 2 prepare 0.1 bytes --separator %
   expect_text err "--separator has no meaning with --split file; remove --separator, or use --split separator"
   expect 2 prepare 0.1 bytes --split separator

@@ -198,7 +198,7 @@ train() {
   step_seconds=$(number step_seconds "$run/metrics.jsonl" | tail -n +$((counted_after + 1)) | tr '\n' ' ')
   peak=$(sed -n 's/.*"memory_peak_bytes": *{[^}]*"total": *\([0-9]*\).*/\1/p' "$run/metrics.jsonl" | sort -n | tail -n 1)
   if [ "$(wc -w <<<"$step_seconds")" -ne $(($2 - counted_after)) ] || [ -z "$peak" ]; then
-    echo "$(basename "$0"): metrics.jsonl lacks seconds or peaks of some of the $2 steps: ${*:3}" >&2
+    echo "$(basename "$0"): metrics.jsonl lacks seconds or peaks of some of the $2 steps with: ${*:3}" >&2
     return 1
   fi
 }

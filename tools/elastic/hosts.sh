@@ -69,7 +69,10 @@ look() {
     attend bash -c "$probe" >"$scratch/ranks"
     [ $asked == no ] || return
     available=$(<"$scratch/ranks")
-    [[ $available =~ ^[0-9]+$ ]] || { say "'$probe' printed '$available', expected a whole number of ranks"; available=0; }
+    [[ $available =~ ^[0-9]+$ ]] || {
+      say "--available '$probe' printed '$available', expected a whole number of ranks"
+      available=0
+    }
   elif [ -n "$hostfile" ] || [ -n "${SLURM_JOB_ID:-}" ]; then
     if [ -n "$hostfile" ]; then attend hosts_of_file; else attend hosts_of_slurm; fi >"$scratch/hosts"
     [ $asked == no ] || return

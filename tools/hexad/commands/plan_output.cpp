@@ -31,7 +31,8 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
       "{} combinations, {} legal, {} too large for a rank, {} with needless recomputation or zero 2; search: {}\n",
       plan.candidates.tried, plan.legal, plan.too_large, plan.needless, base::human_duration(seconds));
   fmt::print("simulated completely: {}; tried: {} of schedule, cp_kind, order and offload; {} left out\n\n",
-             base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"), plan.untried_changes);
+             base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"),
+             base::counted(plan.untried_changes, "change"));
   // Returns the bytes as text, with "!" if they exceed the memory of a rank.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
   // Returns `text` as a table column if the load was read from a file; otherwise an empty text.

@@ -182,7 +182,7 @@ void add_prepare(const Program& program) {
                    "dataset can no longer be continued or evaluated");
   command.run(on_one_rank(command, [=] {
     if (vocab.given() && o->tokenizer != "bpe")
-      base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe; --tokenizer ", o->tokenizer,
+      base::fail(base::ExitCode::usage, "--vocab needs --tokenizer bpe, but --tokenizer ", o->tokenizer,
                  " has its own vocabulary; remove --vocab");
     if (separator.given() && *rule != "separator")
       base::fail(base::ExitCode::usage, "--separator has no meaning with --split ", *rule,
