@@ -39,7 +39,8 @@ class Problems {
   /// True if the key has been read and was given on the command line, as key.path=value.
   bool on_command_line(std::string_view path) const;
 
-  // The members below are for the reader, for nearest.h, and for programs that examine or edit the list of problems.
+  // The members below are for the code that reads recipes (reader.cpp), for nearest.h, and for programs that examine,
+  // extend or edit the list of problems.
 
   struct Problem {
     Position at;

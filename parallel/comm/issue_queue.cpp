@@ -121,7 +121,7 @@ IssueQueue::Start IssueQueue::next() {
   for (auto& [channel, queue] : queues_) {
     const bool gives_way = low(queue);
     // A queue of low priority starts only one round until its peers respond. Further rounds would only fill the window
-    // of a higher class.
+    // of its own priority and the windows of lower priorities.
     if (withheld(queue) || (gives_way && queue.rounds_in_flight > 0 && !answered(queue))) continue;
     Start start = startable(queue);
     if (!start.request) continue;

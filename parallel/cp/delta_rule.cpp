@@ -11,7 +11,7 @@ using namespace base;
 using kernels::DeltaRuleOperands;
 namespace {
 
-// Returns the operands of one half of this rank, whose state before the first row is `state`.
+// Returns the operands of half `half` of this rank's rows. `state` is the state before the first row of this half.
 DeltaRuleOperands operands_of(const DeltaRuleOperands& o, const Tensor& state, const ContextSplit& split, int half) {
   DeltaRuleOperands part;
   kernels::for_each_tensor<DeltaRuleOperands>([&](auto member) { part.*member = half_of(o.*member, split, half); });

@@ -1,4 +1,4 @@
-// Context lengths of a path, and the placement of experts relative to context parallelism.
+// Sequence lengths given as text ("4K..1M"), and the placement of expert groups relative to context-parallel groups.
 #include "tools/plan/context_expansion.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 # per second or TFLOP/s of each GPU, grade of the source, reason why Hexad cannot predict a row). Simulates each row on
 # the cluster that it names (hexad simulate). No value in the cluster files is fitted to these rows. Prints three
 # tables: the gated rows (grade A, bf16, published in tokens/s, predicted), the rows with TFLOP/s or MFU alone, and all
-# other rows. Below are the errors by measure and grade and by GPU, the quantiles that are the limits of intervals
+# other rows. Then prints the errors by measure and grade and by GPU, the quantiles that are the limits of intervals
 # around predictions (tools/plan/prediction_error.cpp), and the aims with their values.
 #
 #   tools/bench/published_steps.sh [--only PATTERN | --gate]

@@ -23,7 +23,8 @@ enum class Conversion : uint8_t {
 
 /// A config key and the recipe key with the same meaning.
 struct ConfigKey {
-  // Name, and alternative names after '|'. New configs have the first name. Family::sections explains names with a dot.
+  // Name, and alternative names after '|'. A config.json that an export makes has the first name. Family::sections
+  // explains names with a dot.
   std::string_view config;
   std::string_view recipe;
   std::string_view usual{};  // value of a missing key, as JSON; "null": `auto` or `none`; empty: the key is required

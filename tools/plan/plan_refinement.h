@@ -29,9 +29,10 @@ class PlanRefinement {
   explicit PlanRefinement(const PlanSite& site) : site_(site) {}
 
   /// Returns the layout with changes that improve it. Tries key by key, until no change improves the layout or `most`
-  /// changes have been tried. Does not simulate the whole step if a change inside layers does not shorten a micro-batch
-  /// of one period of layers. `layout` must have its memory and, except under Objective::memory, its step. The result
-  /// is never worse than `layout`, and fits if `layout` fits.
+  /// changes have been tried. For a change inside layers, first compares micro-batches of one period of layers. Rejects
+  /// the change if its micro-batch is not shorter. Skips this comparison in three cases: the objective is memory, the
+  /// pipeline of the layout overlaps micro-batches, or a micro-batch cannot be predicted. `layout` must have its memory
+  /// and, except under Objective::memory, its step. The result is never worse than `layout`, and fits if `layout` fits.
   PlannedLayout refined(PlannedLayout layout, int64_t most);
   /// Refines the first `count` layouts, but at most three. Does not try changes that result in another layout of
   /// `layouts`, because the results of these layouts are known.

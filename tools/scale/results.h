@@ -32,7 +32,7 @@ struct ResultRow {
   int64_t shared_cores = 0;  // number of cores that the ranks of a run shared; 0: no core was shared, or unknown
   int64_t failed = 0;        // number of failed runs
   std::string reason{};      // reason of the last failure
-  std::optional<PointMeasurement> measured{};  // none: no run is finished
+  std::optional<PointMeasurement> measured{};  // none: no finished run has usable metrics
   // Relative to the row with the same values and the fewest ranks; none if that row or this row is not measured.
   std::optional<double> speedup{}, efficiency{};
   std::optional<Losses> losses{};
