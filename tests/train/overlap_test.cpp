@@ -239,7 +239,7 @@ TEST(MicroBatchOverlap, IsRefusedWithTheReason) {
             std::string::npos);
   EXPECT_NO_THROW(recipe_for({"", 1, {}}, {in_turns, "schedule.moe.memory_reuse=s4"}));
   EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000000"})
-                .find("needs schedule.moe.memory_limit: none (now 1000000000): with a limit, ep groups may use"),
+                .find("needs schedule.moe.memory_limit: none (now 1000000000 bytes): with a limit, ep groups may use"),
             std::string::npos);
   EXPECT_NE(refusal({in_turns, "schedule.moe.chunk_by=auto"}).find("auto compares durations of passes"),
             std::string::npos);

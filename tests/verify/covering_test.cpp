@@ -254,8 +254,7 @@ TEST(Variants, IllegalListIsRefusedWithLegalValues) {
   EXPECT_EQ(message("tp=3"),
             "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not divide the 8 ranks of --world; expected a divisor");
   EXPECT_EQ(message("dp=2,tp=2"),
-            "--layouts: 'dp=2,tp=2': pp 1 x cp 1 x tp 2 x dp 2 does not equal the 8 ranks of --world; expected an "
-            "equal product");
+            "--layouts: 'dp=2,tp=2': pp 1 x cp 1 x tp 2 x dp 2 is 4, but must equal the 8 ranks of --world");
   EXPECT_EQ(message("pp=2,ep=8"),
             "--layouts: 'pp=2,ep=8': ep 8 x etp 1 does not divide the 4 ranks of a stage; expected a divisor");
   EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is not of the form name=value, such as tp=2");

@@ -53,10 +53,10 @@ TEST_F(SubjectTest, RunsNeverDecideTheirScheduleAnew) {
 }
 
 TEST_F(SubjectTest, ModelTooBigIsRefusedWithARemedy) {
-  EXPECT_EQ(
-      message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),
-      "the recipe has 32006352 parameters and 64 tokens per step; expected at most 8388608 and 32768, because verify "
-      "computes each step many times in f64 on this machine; add --shrink, or override model.* and batch.*");
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),
+            "the recipe has 32006352 parameters and 64 tokens per step; expected at most 8388608 parameters and 32768 "
+            "tokens, because verify computes each step many times in f64 on this machine; add --shrink, or override "
+            "model.* and batch.*");
   message_of(ExitCode::usage, [&] { subject({"batch.global=100000"}); });
 }
 

@@ -161,7 +161,7 @@ struct MeasuredProduct {
     v("pass", pass, "forward, or one of the gradients");
     v("experts", experts, "number of experts in the grouped product", at_least(1));
     v("inputs", inputs, "number of columns of the input", at_least(1));
-    v("outputs", outputs, "number of columns of the result", at_least(1));
+    v("outputs", outputs, "number of columns of the result of the forward product", at_least(1));
     v("points", points, "[total rows of all experts, seconds], ascending", config::positive());
   }
 };

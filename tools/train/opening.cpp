@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/data/data_use.h"
 #include "framework/data/mixture_source.h"
@@ -57,8 +58,9 @@ void prepare_rank(const Recipe& recipe, const comm::World& world, const Training
   inject_file_fault(world.rank(), world.file_work());
   require_offload_folder(recipe);
   const Cores cores = find_cores(world.group());
-  directory.note(fmt::format("kernel threads: {}; cores: {} for this rank, {} for all {} ranks of the node",
-                             *recipe.train.threads, cores.rank_cores, cores.node_cores, cores.ranks));
+  directory.note(fmt::format("kernel threads: {}; cores: {} for this rank, {} for the {} of the node",
+                             *recipe.train.threads, cores.rank_cores, cores.node_cores,
+                             base::counted(cores.ranks, "rank")));
   const std::string crowd = warn_of_threads(cores, *recipe.train.threads);
   if (!crowd.empty() && world.local_rank() == 0) directory.warn(crowd);
   for (const std::string& caution : cautions(recipe)) directory.warn(caution);

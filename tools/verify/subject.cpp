@@ -46,8 +46,9 @@ void require_small(const Recipe& r, const Extensions& extensions) {
                 tokens = r.batch.global * r.model.context;
   if (parameters <= max_parameters && tokens <= max_tokens) return;
   fail(ExitCode::usage,
-       fmt::format("the recipe has {:L} parameters and {:L} tokens per step; expected at most {:L} and {:L}",
-                   parameters, tokens, max_parameters, max_tokens),
+       fmt::format(
+           "the recipe has {:L} parameters and {:L} tokens per step; expected at most {:L} parameters and {:L} tokens",
+           parameters, tokens, max_parameters, max_tokens),
        ", because verify computes each step many times in f64 on this machine; add --shrink, or override model.* and "
        "batch.*");
 }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "framework/base/counted.h"
 #include "framework/base/parsed_number.h"
 #include "framework/config/words.h"
 #include "layers/moe/schedule/issue_order.h"
@@ -269,10 +270,11 @@ class LayoutReader {
   // of the same view. `what` describes this product in messages.
   void fill(Axis replicas, int others, int ranks, std::string_view what) {
     int& size = variant_.mesh[replicas];
-    const std::string all = cat(" the ", ranks, " ranks of ", replicas == Axis::dp ? "--world" : "a stage");
+    const std::string all =
+        cat(" the ", base::counted(ranks, "rank"), " of ", replicas == Axis::dp ? "--world" : "a stage");
     if (named(replicas) && int64_t{others} * size != ranks)
       fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", what, " x ", mesh::name_of(replicas), " ",
-           size, " does not equal", all, "; expected an equal product");
+           size, " is ", int64_t{others} * size, ", but must equal", all);
     if (ranks % others != 0)
       fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", what, " does not divide", all,
            "; expected a divisor");

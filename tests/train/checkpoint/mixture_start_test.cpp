@@ -115,7 +115,7 @@ TEST(MixtureStart, UnchangedSharesContinueBitForBit) {
   const auto warnings = cautions_of_resume(checkpoint, runs.recipe("resumed", "1", "1"));
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("data.mixture.0.weight: 3 -> 1 since "), std::string::npos) << warnings[0];
-  EXPECT_NE(warnings[0].find(", each dataset after the sequences that were already drawn from it; restore the value"),
+  EXPECT_NE(warnings[0].find("; each dataset continues after the sequences already drawn from it; restore the value"),
             std::string::npos)
       << warnings[0];
 }

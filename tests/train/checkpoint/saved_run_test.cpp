@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{progress, position, R"({"next_sequence": 1})",
               "data_position is an object, expected an object with the member 'fingerprints'"},
         Wrong{progress, position, R"({"next_sequence": 1, "fingerprints": [[1]]})",
-              "data_position.fingerprints[0] is an array of 1 element, expected the two halves of a digest"},
+              "data_position.fingerprints[0] is an array of 1 element, expected an array of 2 integers"},
         Wrong{progress, position,
               R"({"next_sequence": 9, "fingerprints": [[1, 2]], "mixture_start": {"sequence": 8, "drawn": [6, 2]}})",
               "data_position.mixture_start.drawn is an array of 2 elements, expected a count for each fingerprint"},

@@ -26,11 +26,12 @@ TEST(Recipe, HeadsMustDivideTheHiddenSizeAndHaveEvenSizes) {
 TEST(Recipe, LatentAttentionRefusesKeysThatItDoesNotRead) {
   const auto latent = [](const char* key) { return problem({"model.attention=latent", key}); };
   EXPECT_EQ(latent("model.kv_heads=2"),
-            "command line: model.kv_heads=2: model.kv_heads (2) must be auto, or the number of heads, for "
+            "command line: model.kv_heads=2: model.kv_heads (2) must be auto or 4, the number of heads, for "
             "model.attention: latent");
   EXPECT_EQ(latent("model.qk_norm=head"),
             "command line: model.qk_norm=head: model.qk_norm (head) must be none for model.attention: latent");
-  EXPECT_NE(latent("model.latent.rope_size=3").find("must be even, because rotary positions turn pairs; nearest: 2, 4"),
+  EXPECT_NE(latent("model.latent.rope_size=3")
+                .find("must be even, because rotary positions rotate pairs of elements; nearest: 2, 4"),
             std::string::npos);
   EXPECT_NE(latent("model.latent.value_size=193").find("must be at most rope_size + nope_size (192)"),
             std::string::npos);
@@ -98,7 +99,7 @@ TEST(Recipe, OnlyOneRuleMayScaleRotaryFrequencies) {
 TEST(Recipe, WindowsNeedADecoderAndABlockThatReadsThem) {
   EXPECT_NO_THROW(recipe_of(yaml, {"model.window=16", "model.full_attention_every=2"}));
   EXPECT_NE(
-      problem({"model.full_attention_every=2"}).find("model.full_attention_every (2) must be 0 for model.window: none"),
+      problem({"model.full_attention_every=2"}).find("model.full_attention_every (2) must be 0 without model.window,"),
       std::string::npos);
   EXPECT_NE(problem({"model.window=16", "model.full_attention_every=1"})
                 .find("model.full_attention_every (1) must not be 1 with model.window (16)"),

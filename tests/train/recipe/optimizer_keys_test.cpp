@@ -32,7 +32,7 @@ TEST(Recipe, RestsOfMainWeightsNeedAdamwAndBf16Weights) {
     EXPECT_EQ(problem({base::cat("train.precision=", precision), "optim.main_weights=rest"}),
               base::cat("command line: optim.main_weights=rest: optim.main_weights (rest) must be f32 for "
                         "train.precision: ",
-                        precision, ", because only bf16 weights have rests"));
+                        precision, ", because rest stores only the bits that bf16 weights lack"));
   EXPECT_EQ(problem({"train.precision=bf16", "optim.name=sgd", "optim.main_weights=rest"}),
             "command line: optim.main_weights=rest: optim.main_weights (rest) must be f32 for the optimizer sgd, which "
             "cannot update main weights stored as rests");

@@ -21,10 +21,11 @@ TEST(Recipe, RoutingMustBePossible) {
   EXPECT_EQ(problem({"model.moe.groups=4", "model.moe.top_k=3"}),
             "command line: model.moe.top_k=3: model.moe.top_k (3) must be at most 2, the number of experts in "
             "model.moe.top_groups (1) of model.moe.groups (4); set a smaller top_k or more top_groups");
-  EXPECT_NE(problem({"model.moe.group_score=best"})
-                .find("model.moe.group_score (best) ranks groups, but a token may choose from all groups: "
-                      "model.moe.top_groups is model.moe.groups (1); set more groups, or group_score: best_two"),
-            std::string::npos);
+  EXPECT_NE(
+      problem({"model.moe.group_score=best"})
+          .find("model.moe.group_score (best) ranks groups, but a token may choose from all groups: "
+                "model.moe.top_groups is model.moe.groups (1); set groups above top_groups, or group_score: best_two"),
+      std::string::npos);
   EXPECT_NO_THROW(recipe_of(yaml, {"model.moe.groups=4", "model.moe.top_groups=2", "model.moe.group_score=best"}));
   EXPECT_NE(problem({"model.moe.dense_layers=4"}).find("but no layer has experts"), std::string::npos);
   EXPECT_NE(problem({"model.moe.routing=trace"}).find("must name a file for model.moe.routing: trace"),
@@ -63,7 +64,7 @@ TEST(Recipe, ExpertsChooseTokensOnlyInEncodersWithACapacity) {
   const auto expect = [&](const char* change, const char* text) {
     EXPECT_NE(with(change).find(text), std::string::npos) << with(change);
   };
-  expect("model.kind=decoder", "model.kind (decoder) must be encoder for model.moe.router: expert_choice: an expert");
+  expect("model.kind=decoder", "model.kind (decoder) must be encoder for model.moe.router: expert_choice, because");
   expect("model.moe.capacity_factor=none", "must be a number for model.moe.router: expert_choice");
   expect("model.moe.capacity_factor=1.5",
          "model.moe.capacity_factor (1.5) must be at most 1 for model.moe.router: expert_choice, because experts");

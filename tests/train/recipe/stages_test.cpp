@@ -209,10 +209,9 @@ TEST(TrainingStages, OtherProblemsOfTheRecipeAreListedWithThoseOfStages) {
 }
 
 TEST(TrainingStages, StepsOfTheRunMustBeTheSumOverAllStages) {
-  EXPECT_EQ(
-      refused({"train.steps=10"}),
-      "command line: train.steps=10: train.steps (10) must be the steps of all stages together (9); remove it, or "
-      "change stages.0.steps and the steps of the other stages");
+  EXPECT_EQ(refused({"train.steps=10"}),
+            "command line: train.steps=10: train.steps (10) must be the sum of the steps of all stages (9); remove "
+            "train.steps, or change the steps of the stages, such as stages.0.steps");
   EXPECT_NO_THROW(loaded({"train.steps=9"}));
 }
 

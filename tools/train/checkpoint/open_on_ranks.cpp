@@ -114,7 +114,7 @@ RunOnRanks open_on_ranks(const RunRequest& request, TrainedUse use, const Extens
   if (first) return described(std::move(*first), world, chosen);
   base::fail(
       base::ExitCode::usage, "the model of '", request.path, "' has no legal layout on ", world,
-      " ranks; expected a number of ranks whose factors divide the model's heads, layers or experts; nearest: 1");
+      " ranks; expected a number of ranks whose factors divide the model's heads, layers or experts, for example 1");
 }
 
 }  // namespace hexad::train

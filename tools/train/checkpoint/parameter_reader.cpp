@@ -27,7 +27,8 @@ void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind,
     const Tensor part = read_finite(checkpoint, {name, kind}, inside, host);
     if (!all.defined()) all = Tensor::empty(region.size, part.dtype(), host);
     require(part.dtype() == all.dtype(), "[checkpoint] ", name, " is ", part.dtype(),
-            " but other parts of its stack are ", all.dtype(), "; expected the same dtype for all parts");
+            ", but other tensors of the stacked parameter ", p.name(), " are ", all.dtype(),
+            "; expected the same dtype for all of these tensors");
     Shape size = region.size;
     size[stack.dim] = 1;
     const size_t width = size_of(part.dtype());

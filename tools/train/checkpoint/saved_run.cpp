@@ -97,7 +97,7 @@ std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint) {
   position["fingerprints"].each([&](const JsonNode& pair) {
     std::vector<uint64_t> halves;
     pair.each([&](const JsonNode& half) { halves.push_back(half.unsigned_integer()); });
-    pair.check(halves.size() == 2, "the two halves of a digest");
+    pair.check(halves.size() == 2, "an array of 2 integers");
     fingerprints.push_back({halves[0], halves[1]});
   });
   return fingerprints;

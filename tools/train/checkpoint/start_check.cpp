@@ -95,8 +95,8 @@ std::string caution_of_windows(const Recipe& recipe) {
       return cat(stage_prefix(recipe, s),
                  "schedule.moe.all_to_all is window, which `hexad train` refuses with device: ",
                  device::name_of(recipe.device), " and parallel.ep (", stage.parallel.ep,
-                 ") above 1, because its ranks are processes, which cannot access each other's memory; legal there: "
-                 "direct");
+                 ") above 1, because its ranks are processes, which cannot access each other's memory; set direct for "
+                 "`hexad train`");
   }
   return {};
 }
@@ -151,8 +151,8 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   for (const std::string& change : changes_of_data(before, recipe)) {
     const bool weight = change.starts_with("data.mixture.") && change.find(".weight: ") != std::string::npos;
     all.push_back(cat(change, " since ", checkpoint.folder(),
-                      ": the next steps read other data than that run would have read",
-                      weight ? ", each dataset after the sequences that were already drawn from it" : "",
+                      ": the next steps read other data than without this change",
+                      weight ? "; each dataset continues after the sequences already drawn from it" : "",
                       "; restore the value, or use another run.dir"));
   }
   return all;

@@ -149,7 +149,7 @@ std::string difference_text(const Holders& holders, uint64_t key, const std::str
   std::string text = cat("weights differ between replicas: '", name, "' on ");
   for (size_t i = 0; i < sides.size(); ++i) text += cat(i ? " and on " : "", list_of(sides[i]));
   const auto more = std::ranges::count_if(holders.order, [&](const auto& at) { return holders.differ(at.first); }) - 1;
-  if (more > 0) text += cat("; pieces that also differ: ", more);
+  if (more > 0) text += cat("; further pieces of weights that differ: ", more);
   return text + " (distributed.replica_check_every)";
 }
 

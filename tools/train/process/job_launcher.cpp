@@ -118,7 +118,7 @@ std::string explain_launcher() {
     return fmt::format("  Ctrl-C, SIGTERM or SIGUSR1 to {} saves the run; a second Ctrl-C kills the ranks",
                        comm::mpiexec_name());
   return fmt::format(
-      "  {}, or {} in the environment: time for a save in seconds, from mpirun's SIGTERM (Ctrl-C) to its SIGKILL",
+      "  {}, or {} in the environment: seconds for a save, from mpirun's SIGTERM (Ctrl-C) to its SIGKILL",
       patience_parameter, patience_variable);
 }
 

@@ -25,7 +25,7 @@ void check_latent(const layers::ModelConfig& m, Problems& problems) {
   const auto require_value = [&](bool holds, std::string_view key, std::string_view expected) {
     if (!holds) problems.add(key, cat("must be ", expected, " for model.attention: latent"));
   };
-  require_value(m.key_value_heads() == m.heads, "model.kv_heads", "auto, or the number of heads,");
+  require_value(m.key_value_heads() == m.heads, "model.kv_heads", cat("auto or ", m.heads, ", the number of heads,"));
   require_value(m.head_size.value_or(l.key_size()) == l.key_size(), "model.head_size",
                 cat("auto, or rope_size + nope_size (", l.key_size(), "),"));
   require_value(m.position == layers::PositionKind::rotary, "model.position", "rotary");
@@ -35,9 +35,9 @@ void check_latent(const layers::ModelConfig& m, Problems& problems) {
   require_value(!m.has_qkv_bias(), "model.qkv_bias", "false");
   require_value(!m.attention_gate, "model.attention_gate", "false");
   if (l.rope_size % 2 != 0)
-    problems.add(
-        "model.latent.rope_size",
-        cat("must be even, because rotary positions turn pairs; nearest: ", l.rope_size - 1, ", ", l.rope_size + 1));
+    problems.add("model.latent.rope_size",
+                 cat("must be even, because rotary positions rotate pairs of elements; nearest: ", l.rope_size - 1,
+                     ", ", l.rope_size + 1));
   if (l.value_size > l.key_size())
     problems.add("model.latent.value_size",
                  cat("must be at most rope_size + nope_size (", l.key_size(), "), the size of a key head"));
@@ -55,7 +55,8 @@ void check_head_sizes(const layers::ModelConfig& m, Problems& problems) {
 
 void check_no_rotary(const layers::ModelConfig& m, Problems& problems) {
   if (m.no_rotary_every > 0 && (m.position != layers::PositionKind::rotary || m.is_latent()))
-    problems.add("model.no_rotary_every", "must be 0 for model.position: learned and for model.attention: latent");
+    problems.add("model.no_rotary_every",
+                 cat("must be 0 for ", m.is_latent() ? "model.attention: latent" : "model.position: learned"));
   if (m.no_rotary_every == 1)
     problems.add("model.no_rotary_every", "must not be 1, because no block would have rotary positions; nearest: 0, 2");
   if (m.qk_norm == layers::QkNorm::unit && m.position != layers::PositionKind::rotary)
@@ -103,8 +104,8 @@ void check_window(const layers::ModelConfig& m, Problems& problems) {
   if (!m.window) {
     if (m.full_attention_every != 0 && !m.delta_net.used())
       problems.add("model.full_attention_every",
-                   "must be 0 for model.window: none and model.attention_chunk: none without delta nets, because all "
-                   "blocks then have full attention");
+                   "must be 0 without model.window, model.attention_chunk and delta nets, because all blocks then have "
+                   "full attention");
     return;
   }
   if (m.kind != layers::ModelKind::decoder)

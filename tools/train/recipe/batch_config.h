@@ -16,8 +16,8 @@ struct BatchConfig {
     v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1),
       config::at_most(1 << 30));
     v("micro", micro,
-      "sequences that a rank computes at a time; changes results if model.moe.aux_loss.scope or "
-      "model.moe.capacity_scope is micro_batch",
+      "sequences that a rank computes at a time; this number changes results if model.moe.aux_loss.scope "
+      "or model.moe.capacity_scope is micro_batch",
       config::at_least(1));
   }
 };

@@ -42,7 +42,8 @@ void check_device(const Recipe& r, Problems& problems) {
                  cat("needs device: cuda, but device is ", name_of(r.device), "; set auto or host"));
   if (r.distributed.register_buffers && r.distributed.device_collectives == comm::DeviceCollectives::host)
     problems.add("distributed.register_buffers",
-                 "needs NCCL, but distributed.device_collectives is host; set auto or nccl");
+                 "needs NCCL, but distributed.device_collectives is host; set device_collectives: auto or nccl, or "
+                 "register_buffers: false");
   if (r.device != DeviceKind::cuda && r.distributed.reserve_multiprocessors.value_or(0) > 0)
     problems.add("distributed.reserve_multiprocessors",
                  cat("needs device: cuda, but device is ", name_of(r.device), "; set auto or 0"));

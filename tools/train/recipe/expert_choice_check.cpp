@@ -10,12 +10,13 @@ void check_expert_choice(const layers::ModelConfig& model, config::Problems& pro
   const auto require_value = [&](bool holds, std::string_view key, std::string_view expected) {
     if (!holds) problems.add(key, base::cat("must be ", expected));
   };
-  require_value(model.kind == layers::ModelKind::encoder, "model.kind",
-                "encoder for model.moe.router: expert_choice: an expert chooses among all tokens of a sequence, so the "
-                "experts of a token would depend on later tokens, which a decoder must not read");
+  require_value(
+      model.kind == layers::ModelKind::encoder, "model.kind",
+      "encoder for model.moe.router: expert_choice, because an expert chooses among all tokens of a sequence, but "
+      "a decoder must not read later tokens");
   require_value(m.capacity_factor.has_value(), "model.moe.capacity_factor",
-                "a number for model.moe.router: expert_choice: an expert chooses the share capacity_factor x "
-                "top_k / experts of the tokens");
+                "a number for model.moe.router: expert_choice, because each expert chooses capacity_factor x top_k / "
+                "experts of the tokens");
   require_value(m.capacity_factor.value_or(1) <= 1, "model.moe.capacity_factor",
                 "at most 1 for model.moe.router: expert_choice, because experts would choose more tokens than there "
                 "are slots; a larger top_k adds slots; nearest: 1");

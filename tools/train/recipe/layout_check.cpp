@@ -38,8 +38,10 @@ void check_delta_nets(const Recipe& r, Problems& problems) {
   check_divisible(problems, "model.delta_net.key_heads", d.number_of_key_heads(), "parallel.tp", r.parallel.tp);
   const int64_t cp = r.parallel.cp, piece = r.model.context / (2 * cp);
   if (cp > 1 && piece < d.conv_size - 1)
-    problems.add("model.delta_net.conv_size", cat("must be at most ", piece + 1, ", one more than the ", piece,
-                                                  " tokens of a piece of a sequence, model.context / (2 parallel.cp)"));
+    problems.add("model.delta_net.conv_size", cat("must be at most ", piece + 1,
+                                                  ", one more than the length of a piece of a sequence, "
+                                                  "model.context / (2 x parallel.cp) = ",
+                                                  piece));
 }
 
 void check_tokens(const Recipe& r, Problems& problems) {
@@ -53,7 +55,7 @@ void check_tokens(const Recipe& r, Problems& problems) {
   const int64_t rows = r.batch.micro * r.model.context / cp;
   if (split && rows % tp != 0)
     problems.add("parallel.tp",
-                 cat("must divide the tokens of a micro-batch on a rank, batch.micro x model.context / cp (",
+                 cat("must divide the number of tokens of a micro-batch on a rank, batch.micro x model.context / cp (",
                      r.batch.micro, " x ", r.model.context, " / ", cp, " = ", rows, "), because ",
                      r.parallel.sp ? "parallel.sp divides" : "MoE layers divide", " them among tp ranks"));
 }

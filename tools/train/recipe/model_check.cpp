@@ -29,7 +29,8 @@ void check_swiglu_limit(const layers::ModelConfig& m, Problems& problems) {
   const bool experts = m.moe.expert == moe::ExpertKind::swiglu && m.moe_layers() > 0;
   if (m.swiglu_limit && !dense && !experts)
     problems.add("model.swiglu_limit",
-                 "must be none for a model without a SwiGLU: neither model.mlp nor model.moe.expert names one");
+                 "must be none for a model without a SwiGLU: no block has a dense MLP (model.mlp) or experts "
+                 "(model.moe.expert) of this kind");
 }
 
 void check_moe(const layers::ModelConfig& model, Problems& problems) {
@@ -47,7 +48,7 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
   if (m.group_score != kernels::RouterGroupScore::best_two && m.top_groups == m.groups)
     problems.add("model.moe.group_score",
                  cat("ranks groups, but a token may choose from all groups: model.moe.top_groups is model.moe.groups (",
-                     m.groups, "); set more groups, or group_score: best_two"));
+                     m.groups, "); set groups above top_groups, or group_score: best_two"));
   if (m.shared_gate && m.shared_experts == 0)
     problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, which has no result to gate");
   if (m.mixer_jitter != moe::usual_mixer_jitter && m.router != "sparse_mixer")

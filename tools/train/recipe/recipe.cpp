@@ -65,7 +65,7 @@ void check_init(const TrainConfig& t, Problems& problems) {
 void check_main_weights(const Recipe& r, Problems& problems) {
   if (r.train.precision != Precision::bf16 && r.optim.main_weights == optim::MainWeights::rest)
     problems.add("optim.main_weights", cat("must be f32 for train.precision: ", base::enum_name(r.train.precision),
-                                           ", because only bf16 weights have rests"));
+                                           ", because rest stores only the bits that bf16 weights lack"));
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
@@ -86,7 +86,7 @@ void check_profile(const Recipe& r, Problems& problems) {
   if (!steps)
     problems.add("profile.steps", "must be a step such as 5, or a range of steps such as 3..5");
   else if (steps->last > r.train.steps)
-    problems.add("profile.steps", cat("goes beyond the last step; nearest: ",
+    problems.add("profile.steps", cat("goes beyond the last step (", r.train.steps, "); nearest: ",
                                       to_string(StepRange{std::min(steps->first, r.train.steps), r.train.steps})));
 }
 

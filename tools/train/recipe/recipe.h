@@ -195,8 +195,8 @@ struct DistributedConfig {
       "most this number of bytes; faster networks need a larger value",
       at_least(1));
     v("device_collectives", device_collectives,
-      "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
-      "has its own GPU and NCCL is installed, else MPI, from GPU to GPU if it is CUDA-aware");
+      "path of GPU tensors to other ranks: nccl (from GPU to GPU), host (through host memory) or auto (nccl if every "
+      "rank has its own GPU and NCCL is installed; otherwise MPI, which sends from GPU to GPU if it is CUDA-aware)");
     v("register_buffers", register_buffers,
       "register buckets of gradients and weights of at least 4 MiB with NCCL, so that NCCL can avoid copying them if "
       "links and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");

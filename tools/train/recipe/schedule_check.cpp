@@ -106,12 +106,12 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
     return;
   if (r.schedule.moe.compute_share < 1 && computes_alone(r.schedule.moe))
     problems.add("schedule.moe.compute_share",
-                 "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, "
-                 "with an overlap other than none, or compute_share: 1");
+                 "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by "
+                 "and an overlap other than none, or set compute_share: 1");
   if (r.schedule.moe.hot_experts == moe::HotExperts::shadow && !r.schedule.moe.memory_reuse)
     problems.add("schedule.moe.hot_experts",
                  "needs schedule.moe.memory_reuse: none or s1 to s4, because auto may set a memory_limit, which does "
-                 "not count copies of weights; legal here: stay");
+                 "not count copies of weights; set memory_reuse, or hot_experts: stay");
   if (r.schedule.moe.redecide_every > 0 && !r.schedule.moe.open())
     problems.add(
         "schedule.moe.redecide_every",
@@ -137,8 +137,8 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
   if (r.schedule.moe.memory_limit)
     return refuse(
         cat("needs schedule.moe.memory_limit: none (now ", r.schedule.moe.memory_limit->bytes,
-            "): with a limit, ep groups may use different numbers of chunks, so that their ranks would issue the "
-            "messages of the two micro-batches in different orders; set memory_limit: none, or overlap: none"));
+            " bytes): with a limit, ep groups may use different numbers of chunks and issue the messages of the two "
+            "micro-batches in different orders; set memory_limit: none, or overlap: none"));
   if (r.schedule.moe.hot_experts == moe::HotExperts::shadow)
     return refuse(
         "needs schedule.moe.hot_experts: stay (now shadow): with shadow, passes have different lengths on ep groups "

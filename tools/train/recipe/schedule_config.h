@@ -42,7 +42,7 @@ struct ScheduleConfig : StageSchedule {
       "report; 0: none",
       config::at_least(0));
     v("profile", profile,
-      "cluster file, made by `hexad profile`, on which predictions are based; empty: predictions assume a plain "
+      "cluster file, made by `hexad profile`, on which predictions are based; empty: predictions assume a default "
       "machine",
       config::file_path);
     StageSchedule::fields(v);

@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "framework/base/counted.h"
 #include "tools/train/recipe/step_range.h"
 
 namespace hexad::train {
@@ -74,8 +75,8 @@ void check_steps(const Document& document, int64_t steps, Problems& problems) {
   const Node* written = train ? train->find("steps") : nullptr;
   if (written && written->text != cat(steps))
     problems.report(written->at, "train.steps",
-                    cat("train.steps (", written->text, ") must be the steps of all stages together (", steps,
-                        "); remove it, or change stages.0.steps and the steps of the other stages"));
+                    cat("train.steps (", written->text, ") must be the sum of the steps of all stages (", steps,
+                        "); remove train.steps, or change the steps of the stages, such as stages.0.steps"));
 }
 
 // Adds a problem if a stage of a model with learned positions changes keys that may change only with rotary positions.
@@ -167,8 +168,8 @@ Document document_of_stage(const Document& document, int64_t number) {
     base::fail(base::ExitCode::usage, "--stage ", number, ": the recipe has no stages; remove --stage");
   const std::string where = document.root.find("stages")->at.text();
   if (number == 0)
-    base::fail(base::ExitCode::usage, where, ": the recipe has ", count,
-               " stages; choose a stage: --stage with a number from 1 to ", count);
+    base::fail(base::ExitCode::usage, where, ": the recipe has ", base::counted(count, "stage"),
+               "; choose a stage: --stage with a number from 1 to ", count);
   if (number < 0 || number > count)
     base::fail(base::ExitCode::usage, where, ": --stage is ", number, "; expected a number from 1 to ", count);
   return std::move(stages[number - 1].document);

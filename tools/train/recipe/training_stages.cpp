@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
+
 namespace hexad::train {
 
 int64_t stage_count(const Recipe& recipe) { return std::max<int64_t>(1, std::ssize(recipe.stages)); }
@@ -50,9 +52,8 @@ std::string stage_prefix(const Recipe& recipe, int64_t stage) {
 
 void require_no_stages(const Recipe& recipe, const std::string& path) {
   if (!recipe.stages.empty())
-    base::fail(
-        base::ExitCode::usage, path, ": has ", recipe.stages.size(),
-        " stages, but only one layout can be measured; set stages=[] and the keys of a stage on the command line");
+    base::fail(base::ExitCode::usage, path, ": has ", base::counted(std::ssize(recipe.stages), "stage"),
+               ", but only one layout can be measured; set stages=[] and the keys of a stage on the command line");
 }
 
 int64_t fewest_ranks(const Recipe& recipe) {

@@ -78,14 +78,14 @@ void StepObservers::note_refused_windows(int64_t step) const {
   const auto refused = windows.take_refused_bytes();
   if (!refused) return;
   const auto shown = [](int64_t bytes) { return base::human_bytes(static_cast<double>(bytes)); };
-  const std::string kept = windows.bytes() == 0 ? "rows are sent as under direct"
+  const std::string kept = windows.bytes() == 0 ? "rows are sent as with all_to_all: direct"
                                                 : base::cat("windows keep ", shown(windows.bytes()),
                                                             ", and rows that exceed them are sent "
-                                                            "as under direct");
-  directory_.warn(
-      fmt::format("step {}: schedule.moe.all_to_all is window, but a rank of group {} lacks memory for windows of {}: "
-                  "until the end of the run, {}; for windows, set a smaller batch.micro or a larger memory.limit_bytes",
-                  step, windows.group().name(), shown(*refused), kept));
+                                                            "as with all_to_all: direct");
+  directory_.warn(fmt::format(
+      "step {}: a rank of group {} lacks memory for windows of {} (schedule.moe.all_to_all: window). Until the "
+      "end of the run, {}. For windows, set a smaller batch.micro or a larger memory.limit_bytes",
+      step, windows.group().name(), shown(*refused), kept));
 }
 
 void StepObservers::check_replicas(int64_t step) {
