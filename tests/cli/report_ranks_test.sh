@@ -42,7 +42,7 @@ test_samples_stay_within_the_memory_limit_of_the_run() {
   peak=$(peak_bytes)
   expect 0 train_cut parallel.tp=1 parallel.cp=2 memory.limit_bytes=$((peak * 11 / 10)) run.dir=limited
   expect_count 1 err "no samples in the report: the whole model takes about"
-  expect_text err "of memory.limit_bytes is left; to make them, run \`hexad generate\` on a machine with enough memory"
+  expect_text err "of memory.limit_bytes is left; to make samples, run \`hexad generate\` with enough memory"
   expect_file limited/report.html
   expect 0 "$HEXAD" generate limited --prompt "the quick" --max-tokens 4
 }

@@ -42,8 +42,7 @@ std::string describe(const Covering& c, size_t all_meshes, int world) {
   text += fmt::format("\n{} {} every mesh and all {} of settings", base::counted(std::ssize(c.runs), "run"),
                       c.runs.size() == 1 ? "covers" : "cover", base::counted(static_cast<int64_t>(c.pairs), "pair"));
   if (!c.impossible.empty()) {
-    text += fmt::format("; {} {} in no legal layout that was found:", base::counted(std::ssize(c.impossible), "pair"),
-                        c.impossible.size() == 1 ? "is" : "are");
+    text += fmt::format("; no legal layout was found for {}:", base::counted(std::ssize(c.impossible), "pair"));
     for (const std::string& line : by_second(c.impossible)) text += "\n  " + line;
   }
   return text;

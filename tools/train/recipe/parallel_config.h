@@ -52,7 +52,7 @@ struct ParallelConfig {
     constexpr int64_t most = 1 << 20;  // largest number of ranks; products of two such numbers do not overflow
     v("pp", pp, "pipeline stages", at_least(1), at_most(most));
     v("tp", tp, "ranks that share the heads, the MLPs' width and the vocabulary", at_least(1), at_most(most));
-    v("sp", sp, "sequence parallelism: divides the tokens over the tp ranks where features are not divided");
+    v("sp", sp, "sequence parallelism: tp ranks divide the tokens in all computations that do not divide features");
     v("cp", cp, "ranks that share a sequence", at_least(1), at_most(most));
     v("cp_kind", cp_kind,
       "attention over ranks that share a sequence: ring (keys and values are sent while attention is computed), "

@@ -141,9 +141,9 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
             "micro-batches in different orders; set memory_limit: none, or overlap: none"));
   if (r.schedule.moe.hot_experts == moe::HotExperts::shadow)
     return refuse(
-        "needs schedule.moe.hot_experts: stay (now shadow): with shadow, passes have different lengths on ep groups "
-        "with and without hot experts, so that their ranks would issue the messages of the two micro-batches in "
-        "different orders; set hot_experts: stay, or overlap: none");
+        "needs schedule.moe.hot_experts: stay (now shadow): with shadow, passes differ between ep groups with and "
+        "without hot experts, and these groups would issue the messages of the two micro-batches in different "
+        "orders; set hot_experts: stay, or overlap: none");
   if (r.schedule.moe.open())
     return refuse(
         "needs a value for these keys of schedule.moe, which are auto: " + config::join(r.schedule.moe.open_keys()) +

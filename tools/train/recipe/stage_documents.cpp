@@ -105,7 +105,7 @@ void check_timelines(const Recipe& recipe, int64_t begin, int64_t end, Problems&
   const int64_t first = trace > 0 ? std::min(steps->first, trace) : steps->first, last = std::max(steps->last, trace);
   if (first <= begin || first > end || last <= end) return;
   problems.add("profile.steps",
-               cat(trace > 0 ? "and schedule.trace " : "",
+               cat(trace > 0 ? cat("and schedule.trace (", trace, ") ") : "",
                    "must name steps of one stage, because trace.json.gz shows only one; this stage ends "
                    "after step ",
                    end, trace > 0 ? "" : cat("; nearest: ", to_string({first, end}))));

@@ -56,7 +56,7 @@ std::string exceeds_memory_limit(const Recipe& alone, const ModelInstance& insta
   const double needed =
       parameters * static_cast<double>(size_of(dtype_of(alone.train.precision))) + 2 * saved * largest;
   const auto short_of = [&](double room, std::string_view what) {
-    return fmt::format("the whole model takes about {}, and {} of {} is left", human_bytes(needed),
+    return fmt::format("the whole model takes about {}, but only {} of {} is left", human_bytes(needed),
                        human_bytes(std::max(room, 0.0)), what);
   };
   const auto limit = static_cast<double>(alone.memory.limit());
@@ -79,8 +79,7 @@ Samples samples_of_checkpoint(const Recipe& recipe, const ModelInstance& instanc
   Recipe alone = recipe;
   alone.parallel = {};
   if (const std::string reason = exceeds_memory_limit(alone, instance); !reason.empty()) {
-    warn("no samples in the report: " + reason +
-         "; to make them, run `hexad generate` on a machine with enough memory");
+    warn("no samples in the report: " + reason + "; to make samples, run `hexad generate` with enough memory");
     return {};
   }
   const comm::SelfGroup self;
