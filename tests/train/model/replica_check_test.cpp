@@ -81,8 +81,8 @@ TEST(ReplicaCheck, CountsFurtherDifferencesAndNamesMissingParameters) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 2) change(p, "only.late.weight"), change(p, "stage1.whole.weight");
             }),
-            "weights differ between replicas: 'only.late.weight' on rank 2 and on ranks 3, 6, 7; pieces that also "
-            "differ: 1 (distributed.replica_check_every)");
+            "weights differ between replicas: 'only.late.weight' on rank 2 and on ranks 3, 6, 7; further pieces "
+            "of weights that differ: 1 (distributed.replica_check_every)");
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ TEST_F(PlantedFault, TextAfterTheMillisecondsIsRefused) {
   for (const char* point : {"1s", "1.5", "1 2", "-1", "soon"}) {
     ::setenv("HEXAD_FAULT", base::cat("slow@0,1,", point).c_str(), 1);
     EXPECT_EQ(message_of([&] { inject_slowness(0, 1, spans); }),
-              base::cat("HEXAD_FAULT: slow has the point '", point, "', expected milliseconds"));
+              base::cat("HEXAD_FAULT: slow has the point '", point,
+                        "', expected a whole number of milliseconds, at least 0"));
   }
   ::setenv("HEXAD_FAULT", "slow@0,1,1", 1);
   EXPECT_EQ(message_of([&] { inject_slowness(0, 1, spans); }), "no error");

@@ -23,7 +23,8 @@ std::chrono::milliseconds milliseconds_of(const Fault& f) {
   int64_t count = 0;
   std::istringstream in(f.point);
   if (!(in >> count) || count < 0 || in.peek() != std::istringstream::traits_type::eof())
-    fail(ExitCode::usage, "HEXAD_FAULT: ", f.kind, " has the point '", f.point, "', expected milliseconds");
+    fail(ExitCode::usage, "HEXAD_FAULT: ", f.kind, " has the point '", f.point,
+         "', expected a whole number of milliseconds, at least 0");
   return std::chrono::milliseconds(count);
 }
 

@@ -94,8 +94,8 @@ struct TrainConfig {
       "folder with the initial weights of a new run: a checkpoint, or a Hugging Face model; empty: random weights",
       config::file_path);
     v("init_experts", init_experts,
-      "weights of experts that init_from lacks: none (such a start is refused); copy: each expert is a copy of the "
-      "block's dense MLP, or the new experts are copies of the stored ones, in turn; split: each group of (width of "
+      "weights of experts that init_from lacks: none (such a start is refused); copy: copies of the block's "
+      "dense MLP or, if the stored block has experts, of these experts in turn; split: each group of (width of "
       "the dense MLP) / expert_hidden experts forms the dense MLP");
     v("init_noise", init_noise,
       "with init_experts, copied weights are multiplied by 1 + init_noise x a standard normal number", at_least(0));
@@ -202,7 +202,7 @@ struct DistributedConfig {
       "links and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");
     v("network_classes", network_classes,
       "numbers that NCCL passes to the network (InfiniBand: service levels, RoCE: types of service) for the classes of "
-      "traffic in priority, in the same order; []: the network's own choice",
+      "traffic that priority lists, in the same order; []: the network's own choice",
       at_least(0), at_most(255));
     v("reserve_multiprocessors", reserve_multiprocessors,
       "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; "
@@ -257,7 +257,7 @@ struct MemoryConfig {
       "have is refused at its start (exit 4). 0: no limit; none: no limit, and such a run is started nevertheless",
       config::at_least(0));
     v("pinned_bytes", pinned_bytes,
-      "largest page-locked host memory of a rank on a GPU for copies and offloaded data; more is refused (exit 4); "
+      "largest page-locked host memory for copies and offloaded data of a rank with a GPU; more is refused (exit 4); "
       "auto: half of the memory available on the node, divided by its ranks; 0: no limit",
       config::automatic, config::at_least(0));
   }

@@ -82,8 +82,8 @@ std::string learning_rate_jump(const Recipe& before, const Recipe& now, int64_t 
   for (const std::string& line : config::differences(before.optim, now.optim)) reasons.push_back("optim." + line);
   if (before.train.steps != now.train.steps)
     reasons.push_back(fmt::format("train.steps: {} -> {}", before.train.steps, now.train.steps));
-  return fmt::format("the learning rate of step {} is {:.4g}; without these changes it would be {:.4g}{} ({})", next,
-                     is, was, was > 0 ? fmt::format(", a sudden change by a factor of {:.3g}", is / was) : "",
+  return fmt::format("the learning rate of step {} is {:.4g}; without these changes it would be {:.4g}{}: {}", next, is,
+                     was, was > 0 ? fmt::format(" (a sudden change by a factor of {:.3g})", is / was) : "",
                      fmt::join(reasons, ", "));
 }
 
