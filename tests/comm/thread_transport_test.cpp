@@ -195,7 +195,7 @@ TEST(AdversaryNetwork, MessagesOfADepartedRankArrive) {
     float sent = 1, got = 0;
     net[1].send(0, 0, bytes(sent), 4, 1, SendDone::copied);
     const bool done = net.tokens(1, false) == Tokens{1};
-    if (!done) continue;  // not done: the sender must wait
+    if (!done) continue;  // the send is not done, so rank 1 may not end yet
     net.ranks[1].reset();
     sent = 2;
     net[0].receive(1, 0, bytes(got), 4, 2);

@@ -343,7 +343,7 @@ TEST(Plan, IsNeverWorseThanWithoutChanges) {
     r.parallel.order = recipe.parallel.order;
     r.offload = recipe.offload;
     r.schedule.moe = recipe.schedule.moe;
-    // The search may find dualpipe_v only after the overlap.
+    // Keeps the overlap of dualpipe_v, which the search may choose only after it has changed schedule.pipeline.overlap.
     if (r.schedule.pipeline.kind != pp::PipelineKind::dualpipe_v)
       r.schedule.pipeline.overlap = recipe.schedule.pipeline.overlap;
     const double seconds = forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), ranks), prices).seconds;

@@ -71,7 +71,7 @@ class LayerCosts {
   using Tokens = std::pair<int64_t, int64_t>;  // number of sequences, and context
   // Models with one and with two periods of layers, for each kind of periods, and their costs.
   struct Models {
-    int64_t recorded_context;  // the longer of the two recorded lengths
+    int64_t recorded_context;  // tokens of a rank in the longer of the two recorded sequences
     std::vector<std::array<FewLayers, 2>> kinds;
     std::map<Tokens, Memory> memory;
     std::map<std::pair<Tokens, int64_t>, Times> times;  // by tokens, and by stages for each recorded stage

@@ -145,8 +145,8 @@ std::optional<std::pair<int64_t, ChildEnd>> Children::take_ended() {
   return std::nullopt;
 }
 
-// Sends SIGTERM to children that have exceeded their time limits, or to all children. Later sends SIGKILL to children
-// that have not ended.
+// Sends SIGTERM to children that have exceeded their time limits, or to all children if `all`. A call more than
+// `patience` seconds later sends SIGKILL to the children that still run.
 void Children::ask_to_end(bool all) {
   const double now = base::now();
   for (Child& child : running_) {

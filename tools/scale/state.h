@@ -42,7 +42,7 @@ struct RunRecord {
   int exit_code = 0;
   double seconds = 0;        // duration from start to end
   std::string reason{};      // reason of a failure
-  int64_t beside = 0;        // largest number of other runs of the experiment that executed at the same time
+  int64_t beside = 0;        // largest number of other runs that the same process executed at the same time
   int64_t shared_cores = 0;  // number of cores that the ranks on this machine shared; 0: no core was shared, or unknown
   std::string program{};     // version and digest of the program that ran (train::program_identity()); empty: unknown
   std::vector<std::string> warnings{};  // distinct warnings of rank 0

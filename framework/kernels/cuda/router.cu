@@ -12,7 +12,8 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts are zero (as in DeepSeek-V3)
+// Addend of the sum of the chosen scores, as in DeepSeek-V3. Prevents 0/0 if all of them are zero.
+constexpr double tiny = 1e-20;
 constexpr int warps = 4, threads = warps * warp_size;
 constexpr unsigned whole_warp = 0xffffffffu;
 

@@ -81,7 +81,7 @@ class PassGraph {
   const Device device;
   const bool bounded;
   const comm::ProcessGroup& all_to_all_group;
-  const comm::NodeGroups* const nodes;  // levels of a hierarchical all-to-all; null: the all-to-all is direct
+  const comm::NodeGroups* const nodes;  // levels of a hierarchical all-to-all; null: it is not hierarchical
   comm::Windows* const windows;         // windows in which rows are exchanged; null: rows are sent
   const comm::ProcessGroup& etp;
   const comm::ProcessGroup& tensor;  // tensor-parallel ranks

@@ -54,7 +54,8 @@ std::optional<WindowMemory::Block> NcclWindows::allocate(int64_t bytes, Device d
   return block;
 }
 
-// Ranks agree after each of the two steps. Registering waits for all ranks, so either all ranks register or none does.
+// Allocates the memory and registers it as a window. After each of these two steps, the ranks agree whether all of them
+// succeeded; otherwise, all give up. Registering waits for all ranks, so no rank may register alone.
 NcclWindows::Memory NcclWindows::take(int64_t bytes, bool refused, Device device) const {
   const Library& nccl = card_->library();
   Memory memory;
