@@ -43,7 +43,8 @@ struct Cost {
   ByGemmPass<int64_t> products{};
   // true: one kernel call for each expert and projection; false: one grouped call for each projection
   bool dense = false;
-  double share = 1;            // share of the rank's threads that compute (kernels::ComputeShare)
+  // share of the rank's kernel threads, or of the GPU's multiprocessors, that the task may use (kernels::ComputeShare)
+  double share = 1;
   int64_t wire_bytes = 0;      // bytes sent by this rank to other ranks
   int64_t received_bytes = 0;  // bytes received from other ranks; may be 0 if they are not more than wire_bytes. The
                                // larger of the two numbers determines the time (full duplex)

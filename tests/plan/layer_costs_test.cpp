@@ -160,7 +160,8 @@ TEST(LayerCosts, HaveTheLogitsOfOneBlock) {
   EXPECT_NEAR(composed, estimated, 0.3 * estimated);
 }
 
-// The models with few layers have the first layers of the recipe's model, but another fraction of frozen layers.
+// LayerCosts records small models of one and two periods of layers. If optim.freeze applied to them unchanged, their
+// fraction of frozen layers would differ from that of the whole model.
 TEST(LayerCosts, CountTheFrozenLayersOfTheWholeModel) {
   const train::Extensions extensions;
   const Cluster cluster = two_nodes();

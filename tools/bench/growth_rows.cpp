@@ -85,8 +85,8 @@ std::vector<Placement> placements_of(const mesh::Sizes& sizes) {
           {.view = MeshView::expert, .shards = {{Axis::ep, 0, sizes.ep, 0}}}};
 }
 
-// Performs the agreements of a training step: tokens, losses, the gradients' norm, preemption, peaks of memory, and a
-// barrier. Reports the times and the traffic of all ranks.
+// Performs the control collectives of a training step: all-reduces of tokens, losses, the gradients' norm, preemption
+// and peak memory, the report of the ranks' times and traffic, and a barrier.
 void control_a_step(const ProcessGroup& world, train::RankClock& clock, DeviceContext& host) {
   for (int i = 0; i < 4; ++i) world.all_reduce_value(1, Reduce::sum, host);
   world.any(false, host);

@@ -1,5 +1,5 @@
-// Measurements of `hexad check-cluster`: facts, rates and clocks of each rank, links and collectives between ranks, and
-// a folder that the nodes share. Each section names the file that implements it.
+// Measurements of `hexad check-cluster`: facts and rates of each rank, clocks of the nodes, links and collectives
+// between ranks, and a folder that the nodes share. Each section names the file that implements it.
 #pragma once
 
 #include <string>

@@ -47,7 +47,7 @@ __device__ __forceinline__ void for_batches(int64_t count, const F& f) {
   for (int64_t first = lane_id(); first < count; first += B * warp_size) f(first);
 }
 
-/// Loads held[b] = row[first + 32 b] for all b within the row.
+/// Loads held[b] = row[first + 32 b] for all b < B with first + 32 b < count, the length of the row.
 template <int B, class V>
 __device__ __forceinline__ void load_batch(V (&held)[B], const V* row, int64_t first, int64_t count) {
 #pragma unroll

@@ -97,7 +97,7 @@ TEST(MixtureStart, ChangedWeightsApplyToLaterSequencesOnly) {
   EXPECT_EQ(start.sequence, 24);
   EXPECT_EQ(start.drawn, (Counts{18, 6}));
 
-  // A second interruption without a change of the weights does not change the results.
+  // Continues once more, with weights in the same ratio. The results do not change.
   runs.copy_checkpoint(6, "changed", "again");
   runs.train("again", "0.25", "0.75");
   EXPECT_EQ(runs.end_of("again"), runs.end_of("changed"));
