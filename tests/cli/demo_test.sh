@@ -17,7 +17,7 @@ test_demo_is_skipped_without_root() {
 
 test_demo_takes_no_options() {
   expect 2 "$demo" --fast
-  expect_text err 'tools/demo.sh' 'Exit code: 0 if every act showed its claim'
+  expect_text err 'tools/demo.sh' 'Exit code: 0 if all acts succeed'
 }
 
 run_tests "$@"

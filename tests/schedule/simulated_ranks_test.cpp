@@ -134,8 +134,8 @@ TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
   EXPECT_EQ(error_of({once, twice}, pair),
             "[schedule] group 'ep': the number of collectives is 1 on rank 0 and 2 on rank 1; expected equal numbers");
   EXPECT_EQ(error_of({once, gathers}, pair),
-            "[schedule] group 'ep', collective 0: 'D0' of rank 0 is all_to_all, 'G0' of rank 1 is all_gather; expected "
-            "equal kinds");
+            "[schedule] group 'ep', collective 0: 'D0' of rank 0 is all_to_all, and 'G0' of rank 1 is all_gather; "
+            "expected equal kinds");
   EXPECT_EQ(error_of({once, once}, {}),
             "[schedule] task 'D0' of rank 0 communicates in group 'ep', whose members are not given; expected a group "
             "of the argument `groups`");
