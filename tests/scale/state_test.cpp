@@ -107,7 +107,7 @@ TEST_F(ScaleState, ForeignFoldersAreRefusedByName) {
   expect_refusal((folder_ / "x").string() + " has files, but no experiment.json");
 }
 
-TEST_F(ScaleState, AFolderThatAnotherProcessCreatesIsAccepted) {
+TEST_F(ScaleState, AcceptsAFolderCreatedByAnotherProcess) {
   fs::create_directories(folder_ / "x");
   write_text(folder_ / "x/experiment.json.123.tmp", "{");
   write_text(folder_ / "x/scale.lock", "");
@@ -155,7 +155,7 @@ TEST_F(ScaleState, KeysThatChangeNoRunMayChange) {
   EXPECT_EQ(refusal(), "accepted");
 }
 
-TEST_F(ScaleState, AFolderThatCannotBeMadeIsNamed) {
+TEST_F(ScaleState, NamesTheFolderThatCannotBeCreated) {
   write_text(folder_ / "x", "a file");
   expect_refusal((folder_ / "x").string() + " is not a folder");
   experiment_.config.dir = (folder_ / "x/y").string();
