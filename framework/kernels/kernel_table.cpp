@@ -19,11 +19,12 @@ GroupOffsets GroupOffsets::on_host(std::span<const int64_t> offsets) {
 bool has_rests(const AdamwSlice& slice) {
   if (slice.main.dtype() != Dtype::bf16) return false;
   const bool apart = slice.main.numel() == 0 || tensor::device_raw(slice.weights) != tensor::device_raw(slice.main);
-  require(slice.weights.dtype() == Dtype::bf16, "[adamw] main is bf16 and therefore contains rests, but weights are ",
+  require(slice.weights.dtype() == Dtype::bf16,
+          "[adamw] main is bf16 and therefore contains the rests of f32 main weights, but weights are ",
           slice.weights.dtype(), "; expected weights in bf16");
-  require(
-      apart,
-      "[adamw] main is bf16 and therefore contains rests, but main and weights share memory; expected separate memory");
+  require(apart,
+          "[adamw] main is bf16 and therefore contains the rests of f32 main weights, but main and weights share "
+          "memory; expected separate memory");
   return true;
 }
 

@@ -32,7 +32,7 @@ class DeltaNet : public TokenMixer {
   KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const override;
 
  private:
-  // The projections of the input that the convolutions read, and the gates of the rule.
+  // Inputs of the convolutions (projections to queries, keys and values), and gates of the delta rule.
   struct Inputs {
     std::array<Value, 3> qkv;
     Value log_decay, strength;

@@ -136,8 +136,8 @@ struct Family {
   bool scaled_rotary = false;   // true if config.json must name the scaling of rotary frequencies
   bool partial_rotary = false;  // true if partial_rotary_factor may be below 1
   bool longrope = false;        // true if LongRoPE takes its magnitudes from short_mscale and long_mscale
-  bool fused_experts = false;   // true if released models have one tensor for all experts of a block, and so do new
-                                // exports
+  bool fused_experts = false;   // true if released models have one tensor for all experts of a block; exports then
+                                // have the same format
   bool mrope = false;           // true if rotary keys may divide positions among time, height and width of images
 };
 

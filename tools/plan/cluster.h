@@ -249,7 +249,8 @@ struct LinkBurst {
   void fields(V& v) {
     v("group", group, "inter: links between nodes; intra: links inside nodes");
     v("seconds", seconds,
-      "[s] a link that was idle for this time sends at once the bytes that otherwise take this time; 0: no burst",
+      "[s] size of a burst, as the time that its bytes take at the usual rate of the link; an idle link needs the same "
+      "time to regain the burst; 0: no burst",
       config::at_least(0));
   }
 };

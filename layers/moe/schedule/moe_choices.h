@@ -98,8 +98,9 @@ inline constexpr std::tuple moe_choices{
 
   choice("esp_exchange", [](auto& s) -> auto& { return s.esp_exchange; },
     ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (each row is sent to one "
-                           "of these ranks, which then gather all rows), direct (each row is sent to all of these "
-                           "ranks: Parm's EP&ESP-AlltoAll), replicated (each of these ranks is sent its own copy)",
+                           "of these ranks; then these ranks gather all rows), direct (the sender of a row sends it "
+                           "to all of these ranks: Parm's EP&ESP-AlltoAll), replicated (each of these ranks receives "
+                           "its own copy of the row)",
       .automatic = "replicated if duplicates is baseline or replicated; otherwise gather, or, if other choices are "
                    "auto, the faster of gather and direct",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
