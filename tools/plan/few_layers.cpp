@@ -94,6 +94,8 @@ struct Enlarge {
   void operator()(W&) const {}
 };
 
+bool is_attention(const device::Work& work) { return std::holds_alternative<device::AttentionWork>(work); }
+
 // Removes ranks from groups in which the recorded rank neither sends nor receives messages. Keeps the recorded rank
 // and, if there is one, a rank on another node. The simulation of a single rank depends on no other ranks, and groups
 // may have thousands of ranks.
@@ -163,25 +165,35 @@ FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, std::shared_
       load_(std::move(load)),
       shared_(shared ? std::move(shared) : std::make_shared<SharedByRuns>()),
       prices_(std::move(prices)),
-      recorded_(std::make_unique<Recorded>()),
+      record_(std::make_unique<StepRecord>()),
       contention_(prices_->contention(train::priorities_of(recipe_.distributed), ranks_of_node(recipe_, *prices_))),
       contexts_(contexts),
       recorded_contexts_(contexts) {
   recipe_.batch.micro = 1;
   recipe_.parallel.pp = 1;
   recipe_.schedule.pipeline = {};
-  StepRecord& record = recorded_->record;
+  StepRecord shorter{};
+  StepRecord& longer = *record_;
   for (size_t length = 0; length < 2; ++length) {
     recipe_.model.context = contexts[length];
-    const device::MemoryStats stats = run_recorded();
+    const device::MemoryStats stats = run_recorded(length == 0 ? shorter : longer);
     memory_[length] = memory_of(stats), temporary_[length] = temporary_of(stats);
-    for (const device::Issue& issue : record.issues) works_[length].push_back(issue.work);
   }
-  const auto alike = [](const device::Work& a, const device::Work& b) { return a.index() == b.index(); };
-  if (!std::ranges::equal(works_[0], works_[1], alike)) contexts_[0] = contexts_[1];
-  first_ = record.first_in("forward, micro-batch 0"), second_ = record.first_in("forward, micro-batch 1");
-  recorded_->priced.emplace(*prices_, record);
-  keep_few_ranks(record, prices_->node_of_rank());
+  const auto alike = [](const device::Issue& a, const device::Issue& b) { return a.work.index() == b.work.index(); };
+  if (std::ranges::equal(shorter.issues, longer.issues, alike)) {
+    for (size_t i = 0; i < longer.issues.size(); ++i)
+      if (device::Work& work = shorter.issues[i].work; work != longer.issues[i].work || is_attention(work))
+        shorter_.push_back({.operation = i, .work = std::move(work)});
+    shorter_.shrink_to_fit();
+  } else {
+    contexts_[0] = contexts_[1];
+  }
+  first_ = longer.first_in("forward, micro-batch 0"), second_ = longer.first_in("forward, micro-batch 1");
+  const std::vector<bool> update_spans = longer.spans_of_update();
+  for (const device::Issue& issue : longer.issues) of_update_.push_back(issue.span >= 0 && update_spans[issue.span]);
+  longer.spans = {};
+  priced_.emplace(*prices_, longer);
+  keep_few_ranks(longer, prices_->node_of_rank());
 }
 
 mesh::Layout FewLayers::layout() const {
@@ -193,7 +205,7 @@ int FewLayers::rank_in(const mesh::Layout& layout) const {
 }
 
 // Records a step of the recipe and returns its memory.
-device::MemoryStats FewLayers::run_recorded() {
+device::MemoryStats FewLayers::run_recorded(StepRecord& record) {
   const mesh::Layout all = layout();
   const int rank = rank_in(all);
   RunOnMeta run(recipe_, extensions_, all, rank, load_, RunOnMeta::Record::issues, prices_->node_of_rank(), shared_);
@@ -202,22 +214,21 @@ device::MemoryStats FewLayers::run_recorded() {
   if (recipe_.parallel.zero == 3) run.step(2);
   const auto& memory = run.instance().context.allocator();
   memory->reset_peaks();
-  recorded_->record = record_step(run, 2, rank);
+  record = record_step(run, 2, rank);
   return memory->stats();
 }
 
-// Sets the sizes of the recorded operations to the sizes for `sequences` sequences of `context` tokens each. Does
-// nothing if the shorter length is ignored.
-void FewLayers::set_tokens(double sequences, double context) {
+// Returns the work of an operation of the record with the sizes for `sequences` sequences of `context` tokens each. If
+// the shorter length is ignored, returns the recorded work.
+device::Work FewLayers::resized(const device::Issue& issue, double sequences, double context) const {
+  device::Work sized = issue.work;
+  const auto operation = static_cast<size_t>(&issue - record_->issues.data());
+  const auto less = std::ranges::lower_bound(shorter_, operation, {}, &Shorter::operation);
+  if (less == shorter_.end() || less->operation != operation) return sized;
   const double shorter = number(contexts_[0]), longer = number(contexts_[1]);
-  if (longer == shorter) return;
   const Line line{(sequences * context - shorter) / (longer - shorter)};
-  const Extend extend{line, sequences, context / longer};
-  for (size_t i = 0; i < works_[0].size(); ++i) {
-    device::Work& work = recorded_->record.issues[i].work;
-    work = works_[1][i];
-    std::visit(extend, work, works_[0][i]);
-  }
+  std::visit(Extend{line, sequences, context / longer}, sized, less->work);
+  return sized;
 }
 
 FewLayersMemory FewLayers::memory(int64_t sequences, int64_t context) const {
@@ -235,20 +246,17 @@ FewLayersMemory FewLayers::memory(int64_t sequences, int64_t context) const {
   return memory;
 }
 
-FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stages) {
-  set_tokens(number(sequences), number(context));
-  const StepRecord& record = recorded_->record;
-  RecordPrices priced = *recorded_->priced;
+FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stages) const {
+  const StepRecord& record = *record_;
+  RecordPrices priced = *priced_;
   priced.shrink_groups(comm::TrafficClass::dp, stages);
-  const std::vector<bool> of_update = record.spans_of_update();
   const int64_t larger_update = recipe_.parallel.zero > 0 ? stages : 1;
   const SimulatedStep simulated = simulate_step(
       std::span(&record, 1), prices_->node_of_rank(),
       [&](const StepRecord&, const device::Issue& issue) {
-        if (larger_update == 1 || issue.span < 0 || !of_update[issue.span]) return priced.seconds(issue);
-        device::Issue larger = issue;
-        std::visit(Enlarge{larger_update}, larger.work);
-        return priced.seconds(larger);
+        device::Work sized = resized(issue, number(sequences), number(context));
+        if (of_update_[&issue - record.issues.data()]) std::visit(Enlarge{larger_update}, sized);
+        return priced.seconds(issue, sized);
       },
       contention_);
   const std::vector<schedule::Interval>& at = simulated.ranks.front().times;
@@ -260,7 +268,8 @@ FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stag
   for (size_t i = first_; i < second_; ++i)
     if (const auto* work = std::get_if<device::CommunicationWork>(&record.issues[i].work))
       if (record.groups[work->group].traffic == static_cast<int>(comm::TrafficClass::dp))
-        times.dp_traffic += priced.seconds(record.issues[i]);
+        times.dp_traffic +=
+            priced.seconds(record.issues[i], resized(record.issues[i], number(sequences), number(context)));
   return times;
 }
 

@@ -53,7 +53,7 @@ class FewLayers {
   /// `stages` stages for each recorded stage. In this job, the groups that exchange weights and gradients have 1 /
   /// `stages` as many ranks. Under ZeRO, each rank updates `stages` times as many weights.
   FewLayersMemory memory(int64_t sequences, int64_t context) const;
-  FewLayersTimes times(int64_t sequences, int64_t context, int64_t stages = 1);
+  FewLayersTimes times(int64_t sequences, int64_t context, int64_t stages = 1) const;
 
   /// True if the steps of the two lengths issue different operations. The costs of a micro-batch are then proportional
   /// to its number of tokens.
@@ -67,14 +67,13 @@ class FewLayers {
   double growth_of_layers() const;
 
  private:
-  // A record whose operations are resized for each priced step. Its address must not change, because `priced` refers to
-  // `record`.
-  struct Recorded {
-    StepRecord record{};
-    std::optional<RecordPrices> priced{};
+  // Operation of the record, whose work is another one in the step with the shorter sequences.
+  struct Shorter {
+    size_t operation;  // index in StepRecord::issues
+    device::Work work;
   };
-  device::MemoryStats run_recorded();
-  void set_tokens(double sequences, double context);
+  device::MemoryStats run_recorded(StepRecord& record);
+  device::Work resized(const device::Issue& issue, double sequences, double context) const;
   mesh::Layout layout() const;
   int rank_in(const mesh::Layout& layout) const;
 
@@ -83,12 +82,16 @@ class FewLayers {
   RoutingLoad load_;
   std::shared_ptr<SharedByRuns> shared_;
   std::shared_ptr<const StepPrices> prices_;
-  std::unique_ptr<Recorded> recorded_;
+  // Step with the longer sequences. Its address must not change, because `priced_` refers to it. Without its spans,
+  // which would need much memory in a search.
+  std::unique_ptr<StepRecord> record_;
+  std::optional<RecordPrices> priced_;
+  std::vector<bool> of_update_;   // by operation: true if the operation belongs to the update
+  std::vector<Shorter> shorter_;  // ascending; operations that are not in it are equal in both steps
   StepContention contention_;
   // Shorter and longer sequence length. contexts_ holds the longer one twice if the shorter length is ignored.
   std::array<int64_t, 2> contexts_, recorded_contexts_;
-  std::array<std::vector<device::Work>, 2> works_;  // operations of the shorter and the longer sequences
-  size_t first_ = 0, second_ = 0;                   // indices of the first operations of the two micro-batches
+  size_t first_ = 0, second_ = 0;  // indices of the first operations of the two micro-batches
   std::array<FewLayersMemory, 2> memory_;
   std::array<double, 2> temporary_{};
 };

@@ -140,8 +140,7 @@ GroupPlace RecordPrices::place_of(const device::Issue& issue) const {
   return prices_.place_of({me, group.ranks[work.peer]}, me);
 }
 
-double RecordPrices::communication(const device::Issue& issue) const {
-  const auto& work = std::get<CommunicationWork>(issue.work);
+double RecordPrices::communication(const device::Issue& issue, const CommunicationWork& work) const {
   const auto bytes = static_cast<double>(std::max(work.sent, work.received));
   if (issue.name == "barrier" || bytes == 0) return 0;
   return prices_.prices().collective(is_collective(issue) ? collective_of(issue.name) : Collective::send,
@@ -160,10 +159,10 @@ double RecordPrices::sent_over_network(const device::Issue& issue) const {
   return sent / static_cast<double>(place.ranks_in_domain);
 }
 
-double RecordPrices::seconds(const device::Issue& issue) const {
+double RecordPrices::seconds(const device::Issue& issue, const device::Work& work) const {
   const Prices& prices = prices_.prices();
   const double handoff = issue.lane == device::Lane::compute ? 0 : prices.handoff();
-  if (issue.communicates()) return handoff + communication(issue);
+  if (const auto* message = std::get_if<CommunicationWork>(&work)) return handoff + communication(issue, *message);
   return handoff + prices.operation() +
          std::visit(Overloaded{
                         [&](const device::ProductWork& w) {
@@ -183,9 +182,9 @@ double RecordPrices::seconds(const device::Issue& issue) const {
                           return prices.kernel(class_of(issue.family, issue.name), w.dtype, number(w.bytes));
                         },
                         [&](const device::CopyWork& w) { return prices.copy(kind_of_copy(w.kind), number(w.bytes)); },
-                        [&](const CommunicationWork&) { return communication(issue); },
+                        [&](const CommunicationWork& w) { return communication(issue, w); },
                     },
-                    issue.work);
+                    work);
 }
 
 int64_t StepPrices::ranks_of_fullest_node() const {

@@ -53,13 +53,15 @@ class RecordPrices {
   /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the
   /// host's time for an operation. The time of an operation on a lane other than compute includes the handoff to that
   /// lane. Throws Error(usage) that names the missing rate if the cluster lacks a rate.
-  double seconds(const device::Issue& issue) const;
+  double seconds(const device::Issue& issue) const { return seconds(issue, issue.work); }
+  /// Like seconds(issue), for an operation that differs from `issue` only in its work.
+  double seconds(const device::Issue& issue, const device::Work& work) const;
   /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.
   double sent_over_network(const device::Issue& issue) const;
 
  private:
   GroupPlace place_of(const device::Issue& issue) const;
-  double communication(const device::Issue& issue) const;
+  double communication(const device::Issue& issue, const device::CommunicationWork& work) const;
 
   const StepPrices& prices_;
   const StepRecord& record_;

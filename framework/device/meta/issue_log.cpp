@@ -1,7 +1,6 @@
 #include "framework/device/meta/issue_log.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "framework/base/error.h"
@@ -12,15 +11,18 @@ namespace {
 
 // Sorts `waits`, oldest operation first, and removes redundant operations: duplicates and, for each lane, all
 // non-communication operations except the last. The last operation suffices, because the non-communication operations
-// of a lane end in order.
-void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues) {
-  std::ranges::sort(waits, std::greater{});
+// of a lane end in order. The first `kept` entries are the result of an earlier call.
+void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues, size_t kept = 0) {
+  if (waits.size() == kept || waits.size() < 2) return;
+  const auto added = waits.begin() + static_cast<std::ptrdiff_t>(kept);
+  if (!std::ranges::is_sorted(added, waits.end())) std::sort(added, waits.end());
+  if (kept > 0 && added[0] <= added[-1]) std::inplace_merge(waits.begin(), added, waits.end());
   waits.erase(std::ranges::unique(waits).begin(), waits.end());
-  std::array<bool, lane_count> seen{};
-  std::erase_if(waits, [&](int32_t i) {
-    return !issues[i].communicates() && std::exchange(seen[base::ordinal(issues[i].lane)], true);
-  });
-  std::ranges::reverse(waits);
+  std::array<int32_t, lane_count> last{};
+  for (const int32_t i : waits)
+    if (!issues[i].communicates()) last[base::ordinal(issues[i].lane)] = i;
+  std::erase_if(waits,
+                [&](int32_t i) { return !issues[i].communicates() && last[base::ordinal(issues[i].lane)] != i; });
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   }
   // Communication does not clear the waits of its queue. Without this call, the waits of a queue that only communicates
   // would grow without limit.
-  keep_last_of_each_lane(from.waits, issues_);
+  keep_last_of_each_lane(from.waits, issues_, from.issued_waits);
   Issue issue{family, name, queue(lane), std::move(work), innermost(), from.waits};
   if (has_thread(lane)) {
     // The issuing thread appends this operation once its own earlier operations and waits have ended. This operation
@@ -59,7 +61,7 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   const bool communicates = issue.communicates();
   if (communicates && from.last >= 0) {
     issue.after.push_back(from.last);
-    keep_last_of_each_lane(issue.after, issues_);
+    keep_last_of_each_lane(issue.after, issues_, issue.after.size() - 1);
   }
   const auto number = static_cast<int32_t>(issues_.size());
   issues_.push_back(std::move(issue));
