@@ -9,14 +9,21 @@
 
 namespace hexad::schedule {
 
+/// Running timer of a part of a layer.
+class PartTimer {
+ public:
+  virtual ~PartTimer() = default;
+  /// Marks the end of the work that has been appended to `stream` so far.
+  virtual void stop(device::Stream& stream) = 0;
+};
+
 /// Start and end of work on a stream. The host does not wait for the work until read() is called. A device records
 /// timed marks.
-class StreamTimer {
+class StreamTimer final : public PartTimer {
  public:
   /// Marks the start of the work, which is the end of all work that was appended to `stream` before.
   explicit StreamTimer(device::Stream& stream);
-  /// Marks the end of the work that has been appended to `stream` so far.
-  void stop(device::Stream& stream);
+  void stop(device::Stream& stream) override;
   /// Returns both times. Blocks until the work is done. Requires that stop() was called.
   TaskTime read() const;
 
@@ -38,7 +45,7 @@ class LayerClock {
   virtual ~LayerClock() = default;
   /// Starts to time the part `name` of a layer, for example "layers.0.moe forward". Called on the rank's thread. The
   /// caller stops the timer, unless the part fails. Returns null if the time will not be read.
-  virtual std::shared_ptr<StreamTimer> start(const std::string& name, device::Stream& stream) = 0;
+  virtual std::shared_ptr<PartTimer> start(const std::string& name, device::Stream& stream) = 0;
 };
 
 }  // namespace hexad::schedule

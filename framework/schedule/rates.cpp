@@ -21,6 +21,16 @@ std::string describe(const Rates::Link& l) { return describe(l.kind, l.group, l.
 
 double bytes_on_wire(const Cost& cost) { return static_cast<double>(std::max(cost.wire_bytes, cost.received_bytes)); }
 
+// Returns the transfer of a communication task itself, without Cost::transfers.
+Transfer own_transfer(const TaskSpec& task) {
+  const Cost& c = task.cost;
+  return {.kind = task.kind,
+          .wire_bytes = std::max(c.wire_bytes, c.received_bytes),
+          .group = c.group,
+          .group_size = c.group_size,
+          .crosses_nodes = c.crosses_nodes};
+}
+
 void check_curve(const TimeCurve& curve, const std::string& name) {
   double last = 0;
   for (const auto& [size, seconds] : curve.points) {
@@ -41,17 +51,16 @@ double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, 
   return curve.seconds(size);
 }
 
-const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
-  const Cost& c = task.cost;
-  if (!is_communication(task.kind))
-    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' transfers bytes, but its kind is ",
-               name_of(task.kind), "; expected a kind of communication");
-  if (const auto* link = rates.find(task.kind, c.group, c.group_size, c.crosses_nodes)) return link->curve;
+const TimeCurve& wire_curve(const Rates& rates, const std::string& task, const Transfer& c) {
+  if (!is_communication(c.kind))
+    base::fail(base::ExitCode::usage, "rates: task '", task, "' transfers bytes, but its kind is ", name_of(c.kind),
+               "; expected a kind of communication");
+  if (const auto* link = rates.find(c.kind, c.group, c.group_size, c.crosses_nodes)) return link->curve;
   if (rates.other_links) return c.crosses_nodes ? rates.other_links->between_nodes : rates.other_links->within_node;
   std::string measured;
   for (const auto& link : rates.links) measured += base::cat(measured.empty() ? "" : "; ", describe(link));
-  base::fail(base::ExitCode::usage, "rates: task '", task.name, "' needs ",
-             describe(task.kind, c.group, c.group_size, c.crosses_nodes),
+  base::fail(base::ExitCode::usage, "rates: task '", task, "' needs ",
+             describe(c.kind, c.group, c.group_size, c.crosses_nodes),
              ", which was not measured (measured: ", measured.empty() ? "no link" : measured,
              "); `hexad profile` measures links");
 }
@@ -136,7 +145,11 @@ double Rates::seconds(const TaskSpec& task) const {
       sum += static_cast<double>(products[pass]) * local_seconds(task, curve, cost.flops / all, "computations") /
              speed_of_share(cost.share);
   }
-  if (const double bytes = bytes_on_wire(cost); bytes > 0) sum += wire_curve(*this, task).seconds(bytes);
+  if (const double bytes = bytes_on_wire(cost); bytes > 0)
+    sum += wire_curve(*this, task.name, own_transfer(task)).seconds(bytes);
+  for (const Transfer& t : cost.transfers)
+    if (t.wire_bytes > 0)
+      sum += static_cast<double>(t.times) * wire_curve(*this, task.name, t).seconds(static_cast<double>(t.wire_bytes));
   return sum;
 }
 
@@ -148,7 +161,7 @@ double Rates::burst_of(const TaskSpec& task) const {
 double Rates::seconds_in_burst(const TaskSpec& task) const {
   const double all = seconds(task), bytes = bytes_on_wire(task.cost);
   if (bytes == 0) return all;
-  const TimeCurve& curve = wire_curve(*this, task);
+  const TimeCurve& curve = wire_curve(*this, task.name, own_transfer(task));
   return all - curve.seconds(bytes) + curve.points.front().seconds;
 }
 
@@ -202,13 +215,14 @@ Rates Rates::defaults() {
 
 std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates) {
   std::vector<std::string> missing;
-  for (const Task& task : graph.tasks()) {
-    const TaskSpec& t = task.spec;
-    const Cost& c = t.cost;
-    if (!is_communication(t.kind) || bytes_on_wire(c) == 0) continue;
-    if (rates.find(t.kind, c.group, c.group_size, c.crosses_nodes)) continue;
-    const std::string link = describe(t.kind, c.group, c.group_size, c.crosses_nodes);
+  const auto add = [&](const Transfer& t) {
+    if (t.wire_bytes == 0 || rates.find(t.kind, t.group, t.group_size, t.crosses_nodes)) return;
+    const std::string link = describe(t.kind, t.group, t.group_size, t.crosses_nodes);
     if (std::find(missing.begin(), missing.end(), link) == missing.end()) missing.push_back(link);
+  };
+  for (const Task& task : graph.tasks()) {
+    if (is_communication(task.spec.kind)) add(own_transfer(task.spec));
+    for (const Transfer& t : task.spec.cost.transfers) add(t);
   }
   return missing;
 }

@@ -111,9 +111,9 @@ struct Rates {
   /// Returns the link in `links` with these properties; null if there is no such link.
   const Link* find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const;
   /// Returns the seconds of a task while no other lane is active. This is the sum of the times of the task's matrix
-  /// products, copies and transfers. The products share the FLOPs of the task equally, and run at the speed
-  /// of the task's share of the threads. Throws base::Error(usage) if a measurement is missing, or if a task that is
-  /// not communication transfers bytes.
+  /// products, copies and transfers, including Cost::transfers. The products share the FLOPs of the task equally, and
+  /// run at the speed of the task's share of the threads. Throws base::Error(usage) if a measurement is missing, or if
+  /// a task that is not communication transfers bytes.
   double seconds(const TaskSpec& task) const;
   /// Returns the burst of the task's link, in seconds; 0 if the task transfers no bytes.
   double burst_of(const TaskSpec& task) const;

@@ -34,6 +34,19 @@ bool is_communication(TaskKind kind);
 template <class T>
 using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 
+/// Transfers that a task which is no communication posts itself and waits for, such as the collectives of
+/// tensor-parallel products. The simulator adds their times to the task's other work. It assumes that the other ranks
+/// of the group do not let this rank wait.
+struct Transfer {
+  TaskKind kind;               // a kind of communication
+  int64_t wire_bytes = 0;      // bytes sent by this rank to other ranks in each transfer; it receives at most as many
+  int64_t times = 1;           // number of equal transfers
+  std::string group{};         // as in Cost
+  int group_size = 1;          // as in Cost
+  bool crosses_nodes = false;  // as in Cost
+  bool operator==(const Transfer&) const = default;
+};
+
 /// Bytes that a task transfers and floating-point operations that it performs. The simulator uses them, and traces show
 /// them.
 struct Cost {
@@ -52,7 +65,8 @@ struct Cost {
   std::string group{};         // kind of process group that communicates, for example "ep", "etp", "tp" or "experts";
                                // empty: none
   int group_size = 1;
-  bool crosses_nodes = false;  // true if the ranks of the group are on several nodes
+  bool crosses_nodes = false;         // true if the ranks of the group are on several nodes
+  std::vector<Transfer> transfers{};  // transfers inside a task that is no communication
   bool operator==(const Cost&) const = default;
 };
 

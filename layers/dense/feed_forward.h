@@ -13,15 +13,21 @@
 
 namespace hexad::layers {
 
+/// Operations of a feed-forward layer's forward. Only the cost of the task shared_experts depends on these numbers
+/// (schedule.moe.shared: beside).
+struct FeedForwardWork {
+  int64_t products;            // matrix products, at least 1; the weights of each have hidden x width elements
+  int64_t column_linears = 0;  // calls of tp::column_linear, whose inputs have model.hidden elements
+  int64_t row_linears = 0;     // calls of tp::row_linear, whose results have model.hidden elements
+};
+
 /// Feed-forward layer, which maps x[T, hidden] to an output of the same shape. `context` is the context of the
 /// micro-batch.
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
   virtual Value operator()(Tape& t, const Value& x, const ForwardContext& context) const = 0;
-  /// Returns the number of matrix products in forward, at least 1. The weights of each product have hidden x width
-  /// elements. Only the cost of the task shared_experts depends on this number (schedule.moe.shared: beside).
-  virtual int64_t products() const = 0;
+  virtual FeedForwardWork work() const = 0;
 };
 
 struct FeedForwardSpec;

@@ -41,7 +41,7 @@ class SwigluMlp final : public FeedForward {
     const Value activated = swiglu(t, tp::column_linear(t, x, both, tensor_)[0], limit_);
     return tp::row_linear(t, activated, *down_.weight, down_.bias, tensor_);
   }
-  int64_t products() const override { return 3; }
+  FeedForwardWork work() const override { return {.products = 3, .column_linears = 1, .row_linears = 1}; }
 
  private:
   std::optional<double> limit_;
@@ -69,7 +69,7 @@ class GeluMlp final : public FeedForward {
     return tp::row_linear(t, gelu(t, tp::column_linear(t, x, up, tensor_)[0], kind_), *down_.weight, down_.bias,
                           tensor_);
   }
-  int64_t products() const override { return 2; }
+  FeedForwardWork work() const override { return {.products = 2, .column_linears = 1, .row_linears = 1}; }
 
  private:
   GeluKind kind_;

@@ -9,6 +9,7 @@
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/expert_choice.h"
 #include "layers/moe/router/routing_log.h"
+#include "parallel/tp/parallel_linear.h"
 #include "parallel/tp/regions.h"
 
 namespace hexad::moe {
@@ -304,7 +305,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
 
   SharedWork shared;
   if (shared_ || dense.mlp)
-    shared = shared_work(input.data.dim(0), dense.mlp, [&] {
+    shared = shared_work(input.data, dense.mlp, [&] {
       if (dense.mlp) addends.push_back((*dense.mlp)(t, dense.input, context));
       if (shared_) addends.push_back(shared_result(t, input, context));
     });
@@ -324,21 +325,33 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   return {std::move(result.out), losses};
 }
 
-SharedWork MoeLayer::shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const {
-  const int64_t ranks = tensor_.group->size(), all_rows = tensor_.sequence ? rows * ranks : rows;
+SharedWork MoeLayer::shared_work(const Tensor& x, const FeedForward* dense, std::function<void()> compute) const {
+  const int64_t ranks = tensor_.group->size(), all_rows = tensor_.sequence ? x.dim(0) * ranks : x.dim(0);
   int64_t products = 0, widths = 0;  // widths: sum of the widths of all products
-  const auto count_products = [&](const FeedForward* mlp, int64_t mlp_width) {
-    if (!mlp) return;
-    const int64_t of_mlp = mlp->products();
-    require(of_mlp >= 1, "[moe] FeedForward::products() of an MLP is ", of_mlp, ", expected at least 1");
-    products += of_mlp, widths += of_mlp * mlp_width;
+  tp::LinearTransfers transfers;
+  const auto add_calls = [&](int64_t calls, const tp::LinearTransfers& of_call) {
+    for (int64_t i = 0; i < calls; ++i) {
+      transfers.forward.insert(transfers.forward.end(), of_call.forward.begin(), of_call.forward.end());
+      transfers.backward.insert(transfers.backward.end(), of_call.backward.begin(), of_call.backward.end());
+    }
   };
-  count_products(shared_.get(), shared_width(config_));
-  count_products(dense, dense_width_);
+  const auto add_work = [&](const FeedForward* mlp, int64_t mlp_width) {
+    if (!mlp) return;
+    const FeedForwardWork work = mlp->work();
+    require(work.products >= 1, "[moe] FeedForward::work() of an MLP has ", work.products,
+            " products; expected at least 1");
+    products += work.products, widths += work.products * mlp_width;
+    add_calls(work.column_linears, tp::transfers_of_column_linear(all_rows, comm::row_bytes(x), tensor_));
+    add_calls(work.row_linears, tp::transfers_of_row_linear(all_rows, comm::row_bytes(x), tensor_));
+  };
+  add_work(shared_.get(), shared_width(config_));
+  add_work(dense, dense_width_);
   const double width = static_cast<double>(widths) / static_cast<double>(products * ranks);
   return {.compute = std::move(compute),
           .cost = {.flops = 2.0 * static_cast<double>(all_rows * experts_.shape().hidden) * width,
-                   .products = {products, 0, 0}}};
+                   .products = {products, 0, 0},
+                   .transfers = std::move(transfers.forward)},
+          .backward_transfers = std::move(transfers.backward)};
 }
 
 void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {

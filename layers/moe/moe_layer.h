@@ -88,9 +88,9 @@ class MoeLayer {
   /// Returns the result of the shared experts for x. If the model has a gate for them, multiplies the result by the
   /// gate.
   Value shared_result(Tape& t, const Value& x, const ForwardContext& context) const;
-  /// Returns the work of the shared experts (if any) and of `dense` (may be null) for an x of `rows` rows. At least one
-  /// of the two must exist. `compute` does the work.
-  SharedWork shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const;
+  /// Returns the work of the shared experts (if any) and of `dense` (may be null) for `x`. At least one of the two must
+  /// exist. `compute` does the work.
+  SharedWork shared_work(const Tensor& x, const FeedForward* dense, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& context, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
   Value aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,

@@ -114,4 +114,12 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
       weights);
 }
 
+LinearTransfers transfers_of_column_linear(int64_t rows, int64_t row_bytes, const TensorParallel& tp) {
+  LinearTransfers all{.forward = {}, .backward = transfers_of_sum(rows, row_bytes, tp)};
+  if (!tp.sequence) return all;
+  all.forward = transfers_of_gather(rows, row_bytes, *tp.group);
+  all.backward.insert(all.backward.end(), all.forward.begin(), all.forward.end());
+  return all;
+}
+
 }  // namespace hexad::tp

@@ -65,7 +65,36 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
   return out;
 }
 
+// Returns a transfer of `wire_bytes` bytes in the tp group.
+schedule::Transfer transfer(schedule::TaskKind kind, int64_t wire_bytes, int64_t times, const ProcessGroup& group) {
+  return {.kind = kind,
+          .wire_bytes = wire_bytes,
+          .times = times,
+          .group = "tp",
+          .group_size = group.size(),
+          .crosses_nodes = group.crosses_nodes()};
+}
+
 }  // namespace
+
+std::vector<schedule::Transfer> transfers_of_gather(int64_t rows, int64_t row_bytes, const ProcessGroup& group) {
+  if (group.size() == 1) return {};
+  return {transfer(schedule::TaskKind::send, rows_per_rank("tp", rows, group) * row_bytes, group.size() - 1, group)};
+}
+
+std::vector<schedule::Transfer> transfers_of_sum(int64_t rows, int64_t row_bytes, const TensorParallel& tp) {
+  if (tp.group->size() == 1) return {};
+  if (tp.sequence) return transfers_of_gather(rows, row_bytes, *tp.group);  // the same messages, with addends
+  const int64_t piece = rows_of_a_piece(rows, row_bytes), whole = rows / piece, rest = rows % piece;
+  const auto of_rows = [&](int64_t n, int64_t times) {
+    const int64_t size = tp.group->size();
+    return transfer(schedule::TaskKind::all_reduce, 2 * (size - 1) * n * row_bytes / size, times, *tp.group);
+  };
+  std::vector<schedule::Transfer> all;
+  if (whole > 0) all.push_back(of_rows(piece, whole));
+  if (rest > 0) all.push_back(of_rows(rest, 1));
+  return all;
+}
 
 RowGather::RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream)
     : first_(group.rank()), arrived_(group.size()) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "framework/schedule/task_graph.h"
 #include "parallel/tp/tensor_parallel.h"
 #include "parallel/tp/tp_names.h"
 
@@ -34,6 +35,10 @@ class RowGather final : public autograd::SavedTensor {
   std::vector<Event> left_;
 };
 
+/// Returns the transfers of a RowGather of `rows` rows [rows, D] of all ranks, of `row_bytes` bytes each: a message to
+/// each other rank.
+std::vector<schedule::Transfer> transfers_of_gather(int64_t rows, int64_t row_bytes, const ProcessGroup& group);
+
 /// Function that writes rows [begin, end) of this rank's addend to `out`, on the stream of the sum.
 using Addend = std::function<void(const Tensor& out, int64_t begin, int64_t end)>;
 
@@ -43,5 +48,8 @@ using Addend = std::function<void(const Tensor& out, int64_t begin, int64_t end)
 /// identical to the result of a plain collective.
 Tensor sum_of_products(std::string_view op, const Shape& shape, Dtype dtype, Device device, const TensorParallel& tp,
                        Stream& stream, const Addend& addend);
+/// Returns the transfers of sum_of_products() for `rows` rows of `row_bytes` bytes: an all-reduce of each piece or,
+/// with sequence parallelism, a message to each other rank.
+std::vector<schedule::Transfer> transfers_of_sum(int64_t rows, int64_t row_bytes, const TensorParallel& tp);
 
 }  // namespace hexad::tp

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "framework/schedule/task_graph.h"
 #include "parallel/tp/tensor_parallel.h"
 #include "parallel/tp/tp_names.h"
 
@@ -34,5 +35,15 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
 /// with sequence parallelism, this rank's rows [n, N]. With sequence parallelism, the gradient of the bias covers only
 /// these rows and must be summed over the ranks.
 Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, const TensorParallel& tp);
+
+/// Transfers that calls of column_linear() and row_linear() post, in forward and in backward.
+struct LinearTransfers {
+  std::vector<schedule::Transfer> forward, backward;
+};
+/// Returns the transfers of a call of column_linear() whose inputs are R = `rows` rows of `row_bytes` bytes, if its
+/// weights and its input get gradients.
+LinearTransfers transfers_of_column_linear(int64_t rows, int64_t row_bytes, const TensorParallel& tp);
+/// Returns the transfers of a call of row_linear() whose results are R = `rows` rows of `row_bytes` bytes.
+LinearTransfers transfers_of_row_linear(int64_t rows, int64_t row_bytes, const TensorParallel& tp);
 
 }  // namespace hexad::tp

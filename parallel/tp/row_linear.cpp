@@ -51,4 +51,10 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
        }});
 }
 
+LinearTransfers transfers_of_row_linear(int64_t rows, int64_t row_bytes, const TensorParallel& tp) {
+  LinearTransfers all{.forward = transfers_of_sum(rows, row_bytes, tp), .backward = {}};
+  if (tp.sequence) all.backward = transfers_of_gather(rows, row_bytes, *tp.group);
+  return all;
+}
+
 }  // namespace hexad::tp

@@ -24,7 +24,7 @@ class Scaled final : public FeedForward {
   Value operator()(Tape& t, const Value& x, const ForwardContext&) const override {
     return scale(t, linear_(t, x), factor_);
   }
-  int64_t products() const override { return 1; }
+  FeedForwardWork work() const override { return {.products = 1}; }
 
  private:
   double factor_;

@@ -206,10 +206,11 @@ TEST_P(SharedExpertsOfRuns, OverlappedDenseMlpEqualsASequentialOne) {
   }
 }
 
-// Records whether a weight of the shared experts has a gradient before and after each pass, and the cost of their task.
+// Records whether a weight of the shared experts has a gradient before and after each pass, the cost of their task, and
+// the bytes that this rank sends to tensor-parallel ranks outside of the tasks of communication.
 class Witness final : public schedule::GraphRunner {
  public:
-  explicit Witness(Parameter& down) : down_(down) {}
+  Witness(Parameter& down, const comm::ProcessGroup& world) : down_(down), world_(world) {}
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     const auto tasks = graph.tasks();
     const auto task =
@@ -222,7 +223,11 @@ class Witness final : public schedule::GraphRunner {
       EXPECT_LT(sent, task);
       EXPECT_TRUE(task->after.empty());
     }
+    world_.take(comm::TrafficClass::tp);
     schedule::execute(graph, context);
+    s.other_tensor_bytes = world_.take(comm::TrafficClass::tp).bytes;
+    for (const schedule::Task& t : tasks)
+      if (t.spec.cost.group == "tp" || t.spec.cost.group == "etp") s.other_tensor_bytes -= t.spec.cost.wire_bytes;
     s.has_gradient = down_.has_gradient();
     seen.push_back(std::move(s));
   }
@@ -230,19 +235,27 @@ class Witness final : public schedule::GraphRunner {
     std::string pass;
     std::optional<schedule::Cost> cost{};
     bool had_gradient = false, has_gradient = false;
+    int64_t other_tensor_bytes = 0;
   };
   std::vector<Seen> seen;
 
  private:
   Parameter& down_;
+  const comm::ProcessGroup& world_;
 };
+
+int64_t bytes_of(const std::vector<schedule::Transfer>& transfers) {
+  int64_t bytes = 0;
+  for (const schedule::Transfer& t : transfers) bytes += t.times * t.wire_bytes;
+  return bytes;
+}
 
 TEST(SharedExperts, OverlappedExpertsHaveATaskInBothPasses) {
   for (const Layout& l : layouts)
     comm::with_ranks(l.ranks, [&](const comm::ProcessGroup& world) {
       SCOPED_TRACE(l.name);
       ScheduledLayer layer(world, joined(joined(shared, l.overrides), beside));
-      Witness witness(layer.parameters.find("moe.shared.down.weight"));
+      Witness witness(layer.parameters.find("moe.shared.down.weight"), world);
       layer.layer.run_passes_by(&witness);
       layer.run();
       ASSERT_GE(witness.seen.size(), 2u);  // more passes if Parm's S1 gathers gradients
@@ -258,8 +271,10 @@ TEST(SharedExperts, OverlappedExpertsHaveATaskInBothPasses) {
       EXPECT_EQ(forward.cost->products, (schedule::ByGemmPass<int64_t>{3, 0, 0}));
       EXPECT_EQ(backward.cost->flops, 6 * product);
       EXPECT_EQ(backward.cost->products, (schedule::ByGemmPass<int64_t>{0, 3, 3}));
-      // The bytes of the tp collectives inside the task are not counted (SharedWork).
-      EXPECT_EQ(forward.cost->wire_bytes + backward.cost->wire_bytes, 0);
+      for (const Witness::Seen* pass : {&forward, &backward}) {
+        EXPECT_EQ(bytes_of(pass->cost->transfers), pass->other_tensor_bytes) << pass->pass;
+        EXPECT_EQ(pass->cost->transfers.empty(), layer.mesh.size(Axis::tp) == 1) << pass->pass;
+      }
     });
 }
 
@@ -335,7 +350,7 @@ TEST(SharedExperts, CostOfTheTaskCountsTheProductsThatTheDenseMlpStates) {
 TEST(SharedExperts, SequentialExpertsHaveNoTask) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     ScheduledLayer layer(world, joined(shared, {"parallel.ep=2"}));
-    Witness witness(layer.parameters.find("moe.shared.down.weight"));
+    Witness witness(layer.parameters.find("moe.shared.down.weight"), world);
     layer.layer.run_passes_by(&witness);
     layer.run();
     ASSERT_EQ(witness.seen.size(), 2u);

@@ -73,13 +73,13 @@ TEST(AdviceVerdicts, AreNoneIfTheRecipeSetsAnotherValue) {
                  });
 }
 
-ScheduleCandidate candidate(double predicted, std::string graphs, std::vector<double> measured = {}) {
-  return {.schedule = {}, .predicted = predicted, .graphs = std::move(graphs), .measured = std::move(measured)};
+ScheduleCandidate candidate(double predicted, std::string work, std::vector<double> measured = {}) {
+  return {.schedule = {}, .predicted = predicted, .work = std::move(work), .measured = std::move(measured)};
 }
 
 TEST(AdviceVerdicts, AreRightIfTheAdviceIsAsGoodAsTheChoice) {
   const ScheduleCandidate chosen = candidate(2, "a", {3, 3.5});
-  EXPECT_TRUE(as_good_as(chosen, candidate(2, "a"))) << "equal graphs do the same work under other names";
+  EXPECT_TRUE(as_good_as(chosen, candidate(2, "a"))) << "the same work has another name";
   EXPECT_TRUE(as_good_as(chosen, candidate(1, "b"))) << "without trials of the advice, predictions count";
   EXPECT_FALSE(as_good_as(chosen, candidate(2.5, "b")));
   EXPECT_TRUE(as_good_as(chosen, candidate(9, "b", {2, 2}))) << "with trials of both, predictions do not count";

@@ -98,6 +98,30 @@ TEST(Advisers, MontaChoosesTheChunksOfItsOwnAlgorithm) {
   EXPECT_EQ(s.chunks, best);
 }
 
+// With `rows: token`, a rank gets one row of a token, even if several of the token's experts are on it. The advisers
+// that price no collective but all-to-alls advise as for rows of slots on a link that is faster in proportion.
+TEST(Advisers, CountTheRowsThatAreSent) {
+  AdvisedLayer l = layer();
+  l.top_k = 8;
+  const double rows = 4 * (1 - (8.0 * 7 * 6 * 5) / (16.0 * 15 * 14 * 13));  // ranks with an expert of the token
+  MoeSchedule token;
+  token.rows = ep::RowOf::token;
+  const auto advised_chunks = [&](const char* adviser, double latency, const MoeSchedule& usual, double faster) {
+    TimeCurve exchange = sampled(latency, 2e8);
+    for (TimeCurve::Point& p : exchange.points) p.size *= faster;
+    return advised(l, rates(exchange, sampled(1e-6, 1e10)), adviser, usual).chunks;
+  };
+  for (const char* adviser : {"EPS-MoE", "MPMoE"}) {
+    bool differs = false;
+    for (double latency = 1e-6; latency < 1; latency *= 2) {
+      const int64_t of_token = advised_chunks(adviser, latency, token, 1);
+      EXPECT_EQ(of_token, advised_chunks(adviser, latency, {}, l.top_k / rows)) << adviser << ", latency " << latency;
+      differs |= of_token != advised_chunks(adviser, latency, {}, 1);
+    }
+    EXPECT_TRUE(differs) << adviser << " must count fewer rows";
+  }
+}
+
 TEST(Advisers, ParmChoosesByTheGatheredVolume) {
   // S1 gathers a token once. S2 gathers each of its top_k results, but concurrently with the all-to-all.
   const MoeSchedule fast_gather = advised(layer(), rates(sampled(1e-5, 1e8), sampled(1e-6, 1e11)), "Parm");

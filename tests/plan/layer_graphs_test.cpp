@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "framework/schedule/simulator.h"
 #include "tests/training/training.h"
@@ -33,15 +35,15 @@ Recipe recipe_with(Overrides overrides) {
 mesh::Layout layout_of(const Recipe& recipe, int ranks) { return {recipe.parallel.sizes(), ranks}; }
 
 std::vector<TaskGraph> graphs_of_layer(const Recipe& recipe, int ranks, int rank, const std::vector<int>& nodes) {
-  return LayerOnMeta(recipe, {}, layout_of(recipe, ranks), rank, nodes).graphs(recipe.schedule.moe.settled());
+  return LayerOnMeta(recipe, {}, layout_of(recipe, ranks), rank, nodes).work(recipe.schedule.moe.settled()).graphs;
 }
 
 std::vector<int> one_node(int ranks) { return std::vector<int>(ranks, 0); }
 
-// Returns the first recorded pass of a kind in the first layer; an empty graph if there is none.
+// Returns the first recorded pass of a kind; an empty graph if there is none.
 TaskGraph first_pass(const std::vector<PassRecorder::Recording>& passes, const std::string& kind) {
   for (const PassRecorder::Recording& pass : passes)
-    if (pass.name == "layers.0.moe " + kind) return pass.graph;
+    if (pass.name.ends_with(".moe " + kind)) return pass.graph;
   return {};
 }
 
@@ -103,6 +105,11 @@ const Case cases[] = {
     {"Ep2Zero3", 2, {"parallel.ep=2", "parallel.zero=3"}},
     {"Ep2S4", 2, in_chunks({"parallel.ep=2", "schedule.moe.memory_reuse=s4"})},
     {"Ep2Shadow", 2, in_chunks({"parallel.ep=2", "schedule.moe.hot_experts=shadow", "schedule.moe.hot_load=1"})},
+    {"Ep2Blocks", 2, in_chunks({"parallel.ep=2", "recompute=block"})},
+    {"Ep2BlocksS4", 2, in_chunks({"parallel.ep=2", "recompute=block", "schedule.moe.memory_reuse=s4"})},
+    {"Pp2Ep2", 4, in_chunks({"parallel.pp=2", "parallel.ep=2"})},
+    {"Ep2Beside", 2, {"parallel.ep=2", "model.moe.shared_experts=1", "schedule.moe.shared=beside"}},
+    {"Tp2Ep2Beside", 4, {"parallel.tp=2", "parallel.ep=2", "model.moe.shared_experts=1", "schedule.moe.shared=beside"}},
     {"Tp2Ep2", 4, {"parallel.tp=2", "parallel.ep=2"}},
     {"Tp2Ep2Chunks", 4, in_chunks({"parallel.tp=2", "parallel.ep=2"})},
     {"Tp2Ep2Drop", 4, in_chunks({"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=drop"})},
@@ -113,7 +120,80 @@ TEST(LayerGraphs, FollowTheSetSchedule) {
   const Recipe plain = recipe_with({"parallel.ep=2"}), cut = recipe_with(in_chunks({"parallel.ep=2"}));
   LayerOnMeta layer(plain, {}, layout_of(plain, 2), 0, one_node(2));
   for (const Recipe* recipe : {&plain, &cut, &plain})
-    expect_same(graphs_of_layer(*recipe, 2, 0, one_node(2)), layer.graphs(recipe->schedule.moe.settled()));
+    expect_same(graphs_of_layer(*recipe, 2, 0, one_node(2)), layer.work(recipe->schedule.moe.settled()).graphs);
+}
+
+LayerWork work_of(const Overrides& overrides, int ranks) {
+  const Recipe recipe = recipe_with(overrides);
+  return LayerOnMeta(recipe, {}, layout_of(recipe, ranks), 0, one_node(ranks)).work(recipe.schedule.moe.settled());
+}
+
+std::vector<schedule::Transfer> transfers_outside(const LayerWork& work) {
+  std::vector<schedule::Transfer> all;
+  for (const schedule::TaskSpec& task : work.outside)
+    all.insert(all.end(), task.cost.transfers.begin(), task.cost.transfers.end());
+  return all;
+}
+
+// A rank sends its counts of 4 experts for each chunk, and their sum, as i64.
+TEST(LayerWork, HasTheExchangeOfCountsOutsideOfTheGraphs) {
+  using schedule::TaskKind;
+  using schedule::Transfer;
+  EXPECT_TRUE(transfers_outside(work_of({}, 1)).empty());
+  EXPECT_EQ(transfers_outside(work_of({"parallel.ep=2"}, 2)),
+            (std::vector<Transfer>{
+                {.kind = TaskKind::all_gather, .wire_bytes = 8 * (4 + 1), .group = "ep", .group_size = 2}}));
+  EXPECT_EQ(transfers_outside(work_of(in_chunks({"parallel.ep=2"}), 2)).front().wire_bytes, 8 * (2 * 4 + 1));
+}
+
+TEST(LayerWork, HasTheExchangesOfTheCapacityOutsideOfTheGraphs) {
+  const auto plain = transfers_outside(work_of({"parallel.tp=2", "parallel.ep=2"}, 4)),
+             dropping =
+                 transfers_outside(work_of({"parallel.tp=2", "parallel.ep=2", "model.moe.capacity_factor=1"}, 4));
+  ASSERT_EQ(dropping.size(), plain.size() + 2) << "ids and scores are gathered";
+  EXPECT_EQ(dropping.front().group, "tp") << "the tp group has the ranks of the micro-batch";
+}
+
+// Sums of slot rows are a task if each tp rank sends a share of the tokens.
+TEST(LayerWork, HasTheSumsOfSlotRowsOnce) {
+  const auto outside = [](const LayerWork& work) {
+    return std::ranges::count(work.outside, "permute.combine", &schedule::TaskSpec::name);
+  };
+  const auto tasks = [](const LayerWork& work) {
+    int64_t n = 0;
+    for (const TaskGraph& graph : work.graphs)
+      for (const Task& task : graph.tasks()) n += task.spec.name == "combine.tokens" ? 1 : 0;
+    return n;
+  };
+  const LayerWork after = work_of({"parallel.ep=2"}, 2),
+                  inside = work_of({"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=drop"}, 4);
+  EXPECT_EQ(outside(after), 2) << "in forward and in backward";
+  EXPECT_EQ(tasks(after), 0);
+  EXPECT_EQ(outside(inside), 0);
+  EXPECT_EQ(tasks(inside), 2);
+}
+
+TEST(LayerWork, HasSharedExpertsInsideOrOutsideOfTheGraphs) {
+  const auto flops = [](const LayerWork& work) {
+    double in_graphs = 0, outside = 0;
+    for (const TaskGraph& graph : work.graphs)
+      for (const Task& task : graph.tasks()) in_graphs += task.spec.cost.flops;
+    for (const schedule::TaskSpec& task : work.outside) outside += task.cost.flops;
+    return std::pair(in_graphs, outside);
+  };
+  const Overrides shared{"parallel.ep=2", "model.moe.shared_experts=1"};
+  Overrides with_task = shared;
+  with_task.emplace_back("schedule.moe.shared=beside");
+  const auto [after_inside, after_outside] = flops(work_of(shared, 2));
+  const auto [beside_inside, beside_outside] = flops(work_of(with_task, 2));
+  EXPECT_GT(after_outside, beside_outside);
+  EXPECT_DOUBLE_EQ(after_inside + after_outside, beside_inside + beside_outside);
+}
+
+TEST(LayerWork, OfARecomputedBlockHasOneForward) {
+  const LayerWork kept = work_of({"parallel.ep=2"}, 2), recomputed = work_of({"parallel.ep=2", "recompute=block"}, 2);
+  EXPECT_EQ(recomputed.graphs.size(), kept.graphs.size());
+  EXPECT_EQ(transfers_outside(recomputed), transfers_outside(kept));
 }
 
 TEST(LayerGraphs, KnowTheNodesOfAPipelineStage) {
@@ -149,25 +229,26 @@ TEST(LayerGraphs, SeparateTheBusiestRankOfAGivenLoad) {
   const Recipe recipe = recipe_with({"parallel.ep=4"});
   LayerGraphs all(recipe, {}, layout_of(recipe, 4), one_node(4), RoutingLoad(ExpertShares{{0.1, 0.2, 0.6, 0.1}}));
   EXPECT_EQ(all.class_of_rank(), (std::vector<size_t>{0, 0, 1, 0}));
-  const auto graphs = all.graphs(recipe.schedule.moe.settled());
-  ASSERT_EQ(graphs.size(), 2u);
-  const auto flops = [](const std::vector<TaskGraph>& of_class) {
+  const std::vector<LayerWork> work = all.work(recipe.schedule.moe.settled());
+  ASSERT_EQ(work.size(), 2u);
+  const auto flops = [](const LayerWork& of_class) {
     double sum = 0;
-    for (const TaskGraph& graph : of_class)
+    for (const TaskGraph& graph : of_class.graphs)
       for (const Task& task : graph.tasks()) sum += task.spec.cost.flops;
     return sum;
   };
-  EXPECT_GT(flops(graphs[1]), 2 * flops(graphs[0]));
+  EXPECT_GT(flops(work[1]), 2 * flops(work[0]));
 }
 
 TEST(LayerGraphs, AreEmptyForAStageWithoutMoeLayer) {
   const Recipe recipe = recipe_with({"parallel.pp=2", "model.moe.dense_layers=1"});
   LayerGraphs all(recipe, {}, layout_of(recipe, 2), one_node(2));
   EXPECT_EQ(all.class_of_rank(), (std::vector<size_t>{0, 1}));
-  const auto graphs = all.graphs(recipe.schedule.moe.settled());
-  ASSERT_EQ(graphs.size(), 2u);
-  EXPECT_TRUE(graphs[0].empty());
-  EXPECT_EQ(graphs[1].size(), 2u);
+  const std::vector<LayerWork> work = all.work(recipe.schedule.moe.settled());
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_TRUE(work[0].graphs.empty());
+  EXPECT_TRUE(work[0].outside.empty());
+  EXPECT_EQ(work[1].graphs.size(), 2u);
 }
 
 // Ranks of one group have the same collectives, which the simulator requires.
@@ -175,9 +256,9 @@ TEST(LayerGraphs, CanBeSimulatedTogether) {
   const Recipe recipe = recipe_with(in_chunks({"parallel.tp=2", "parallel.ep=2"}));
   const mesh::Layout layout = layout_of(recipe, 8);
   LayerGraphs all(recipe, {}, layout, one_node(8));
-  const auto of_class = all.graphs(recipe.schedule.moe.settled());
+  const std::vector<LayerWork> of_class = all.work(recipe.schedule.moe.settled());
   std::vector<const TaskGraph*> forward;
-  for (const size_t c : all.class_of_rank()) forward.push_back(of_class[c].data());
+  for (const size_t c : all.class_of_rank()) forward.push_back(of_class[c].graphs.data());
   ASSERT_EQ(forward.size(), 8u);
   for (const auto& timeline : simulate(forward, schedule::Rates::defaults(), rank_groups(layout, one_node(8))))
     EXPECT_GT(timeline.total(), 0);

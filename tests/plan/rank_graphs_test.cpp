@@ -21,16 +21,23 @@ TaskGraph graph_of(int rank) {
   TaskGraph graph;
   for (int i = 0; i < rank; ++i) {
     const int n = 100 * rank + 10 * i;
-    const Cost cost{.flops = n + 0.5,
-                    .products = {n + 1, n + 2, n + 3},
-                    .dense = i % 2 == 0,
-                    .share = 1.0 / (n + 1),
-                    .wire_bytes = n + 4,
-                    .received_bytes = n + 5,
-                    .copy_bytes = n + 6,
-                    .group = i % 2 == 0 ? "experts" : "",
-                    .group_size = n + 7,
-                    .crosses_nodes = i % 2 == 0};
+    Cost cost{.flops = n + 0.5,
+              .products = {n + 1, n + 2, n + 3},
+              .dense = i % 2 == 0,
+              .share = 1.0 / (n + 1),
+              .wire_bytes = n + 4,
+              .received_bytes = n + 5,
+              .copy_bytes = n + 6,
+              .group = i % 2 == 0 ? "experts" : "",
+              .group_size = n + 7,
+              .crosses_nodes = i % 2 == 0};
+    for (int j = 0; j < i; ++j)
+      cost.transfers.push_back({.kind = TaskKind::all_gather,
+                                .wire_bytes = n + j,
+                                .times = j + 1,
+                                .group = j % 2 == 0 ? "tp" : "ep",
+                                .group_size = n + 8,
+                                .crosses_nodes = j % 2 == 1});
     std::vector<schedule::TaskId> after;
     for (int before = 0; before < i; ++before) after.push_back(before);
     graph.add({.lane = i == 0 ? Lane::inter : Lane::copy,

@@ -10,6 +10,7 @@
 
 #include "tests/plan/schedule_choices.h"
 #include "tests/training/training.h"
+#include "tools/plan/layer_graphs.h"
 
 namespace hexad::tests {
 
@@ -54,16 +55,16 @@ TEST(ScheduleChoice, DependsOnTheRateOfDenseProducts) {
 }
 
 // A rank selects its share of the tokens before or after the gate. Under sequence parallelism, both choices result in
-// the same graphs.
-TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesSchedule) {
+// the same work.
+TEST(ScheduleChoice, HasOneCandidateForEqualWorkAndKeepsTheRecipesSchedule) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     const auto allowed = legal(recipe);
     const auto candidates =
         predicted_schedules(recipe, Registry(), Predictor(recipe, run.instance.mesh), world, allowed);
-    std::set<std::string> graphs;
-    for (const ScheduleCandidate& c : candidates) EXPECT_TRUE(graphs.insert(c.graphs).second) << to_string(c.schedule);
+    std::set<std::string> work;
+    for (const ScheduleCandidate& c : candidates) EXPECT_TRUE(work.insert(c.work).second) << to_string(c.schedule);
     EXPECT_LT(candidates.size(), allowed.size());
     EXPECT_EQ(std::ranges::count(candidates, recipe.schedule.moe.settled(), &ScheduleCandidate::schedule), 1);
   });
@@ -84,6 +85,49 @@ TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
     ASSERT_TRUE(seconds.contains(Duplicates::pause_before_gate) && seconds.contains(Duplicates::drop));
     EXPECT_FALSE(seconds.contains(Duplicates::pause_after_gate));
     EXPECT_NEAR(seconds[Duplicates::drop] / seconds[Duplicates::pause_before_gate], 1, 0.05);
+  });
+}
+
+TEST(ScheduleChoice, PredictionsIncludeTheExchangeOfCounts) {
+  const Recipe recipe = small_recipe({"parallel.ep=2"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    Predictor predictor(recipe, run.instance.mesh);
+    const auto predicted = [&](double latency) {
+      predictor.rates = machine(0, 1e12, 1e12);
+      predictor.rates.links.push_back(
+          {schedule::TaskKind::all_gather, "ep", 2, false, schedule::TimeCurve::linear(latency, 1e12)});
+      return predicted_schedule(recipe, Registry(), predictor, world, recipe.schedule.moe.settled()).predicted;
+    };
+    EXPECT_NEAR(predicted(10) - predicted(0), 10, 1e-6);
+  });
+}
+
+// Under tensor parallelism, shared experts beside the all-to-all sum their results over the tp ranks.
+TEST(ScheduleChoice, PredictionsOfSharedExpertsIncludeTheirTensorParallelTransfers) {
+  const Recipe recipe = small_recipe({"parallel.tp=2", "model.moe.shared_experts=1", "schedule.moe.shared=beside"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    Predictor predictor(recipe, run.instance.mesh);
+    const auto predicted = [&](double latency) {
+      predictor.rates = machine(0, 1e12, 1e12);
+      predictor.rates.links.push_back(
+          {schedule::TaskKind::all_reduce, "tp", 2, false, schedule::TimeCurve::linear(latency, 1e12)});
+      return predicted_schedule(recipe, Registry(), predictor, world, recipe.schedule.moe.settled()).predicted;
+    };
+    const auto sums = [](const std::vector<schedule::Transfer>& transfers) {
+      int64_t n = 0;
+      for (const schedule::Transfer& t : transfers) n += t.kind == schedule::TaskKind::all_reduce ? t.times : 0;
+      return n;
+    };
+    LayerWork work = LayerOnMeta(recipe, {}, mesh::Layout(recipe.parallel.sizes(), 2), world.rank(), {0, 0})
+                         .work(recipe.schedule.moe.settled());
+    int64_t all = 0;
+    for (const schedule::TaskGraph& graph : work.graphs)
+      for (const schedule::Task& task : graph.tasks())
+        if (task.spec.name == "shared_experts") all += sums(task.spec.cost.transfers);
+    EXPECT_GE(all, 2) << "one in forward and one in backward";
+    EXPECT_GE(predicted(10) - predicted(0), 10 * static_cast<double>(all) - 1e-3);
   });
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/plan/schedule_choices.h"
 #include "tests/training/training.h"
 
@@ -73,6 +75,34 @@ TEST(ScheduleChoice, PredictsIfNoTwoSchedulesCanBeMeasuredTwice) {
   };
   EXPECT_EQ(trials_of("0.07"), 0u);
   EXPECT_EQ(trials_of("0.08"), 8u) << "two schedules, each with two measured steps";
+}
+
+// Under sequence parallelism, all values of `duplicates` do the same work with the same chunks.
+TEST(ScheduleChoice, FinalistsAreNotTwinsWhileChunksAreOpen) {
+  const Recipe recipe =
+      small_recipe({"parallel.tp=2", "parallel.sp=true", "parallel.ep=2", "model.context=32", "train.steps=100",
+                    "schedule.moe.duplicates=auto", "schedule.moe.chunk_by=auto", "schedule.moe.trial_share=0.5"});
+  on_ranks(4, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+    const auto& all = choice.candidates();
+    std::vector<ScheduleCandidate> finalists;
+    for (const std::string name : nlohmann::json::parse(choice.state()).at("finalists"))
+      finalists.push_back(
+          *std::ranges::find(all, name, [](const ScheduleCandidate& c) { return moe::to_string(c.schedule); }));
+    ASSERT_GE(finalists.size(), 2u);
+    const auto family = [](MoeSchedule s) {
+      s.chunks = 0;
+      return s;
+    };
+    for (const ScheduleCandidate& c : all)
+      for (const ScheduleCandidate& f : finalists)
+        for (const ScheduleCandidate& other : finalists) {
+          if (family(c.schedule) != family(f.schedule) || family(f.schedule) == family(other.schedule)) continue;
+          EXPECT_NE(c.work, other.work) << moe::to_string(other.schedule) << " does the work of "
+                                        << moe::to_string(c.schedule);
+        }
+  });
 }
 
 TEST(LayerSeconds, AddsTheMeansOfForwardAndBackward) {

@@ -239,5 +239,25 @@ TEST(UnmeasuredLinks, AreNamedOnce) {
   EXPECT_EQ(unmeasured_links(g, {}).size(), 2u);
 }
 
+TaskSpec computation_with(std::vector<Transfer> transfers) {
+  return {Lane::compute, "H", {.flops = 10, .transfers = std::move(transfers)}, TaskKind::compute};
+}
+
+TEST(Transfers, AddTheirTimesToTheComputation) {
+  Rates rates = unit_rates();
+  rates.links = {{TaskKind::all_reduce, "tp", 2, false, TimeCurve::linear(1, 4)},
+                 {TaskKind::send, "tp", 4, true, TimeCurve::linear(3, 1)}};
+  const double alone = rates.seconds(computation_with({}));
+  const Transfer sums{.kind = TaskKind::all_reduce, .wire_bytes = 8, .times = 3, .group = "tp", .group_size = 2};
+  const Transfer message{
+      .kind = TaskKind::send, .wire_bytes = 5, .group = "tp", .group_size = 4, .crosses_nodes = true};
+  EXPECT_DOUBLE_EQ(rates.seconds(computation_with({sums, message})) - alone, 3 * (1 + 8.0 / 4) + (3 + 5));
+  TaskGraph g;
+  g.add(computation_with({sums, message}), {}, [](Stream&) { return Event{}; });
+  EXPECT_TRUE(unmeasured_links(g, rates).empty());
+  rates.links.pop_back();
+  EXPECT_EQ(unmeasured_links(g, rates), std::vector<std::string>{"send of tp, 4 ranks, between nodes"});
+}
+
 }  // namespace
 }  // namespace hexad::schedule

@@ -15,7 +15,8 @@
 //   seconds of the step on the slowest rank
 //   seconds of all passes through the experts, on the rank that has the most
 //   seconds of one layer's forward, mean over layers and micro-batches, on the slowest rank
-//   seconds of one layer's forward and backward, mean over layers and micro-batches, on the slowest rank
+//   seconds of one layer's forward and backward, with the router and the exchanges outside of the passes, mean over
+//   layers and micro-batches, on the slowest rank
 //   the previous value as predicted by the simulator with the rates of --profile; "-" without a profile
 //   means over the ranks:
 //     seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its peers
@@ -239,17 +240,17 @@ class Contestant {
       return training_.step();
     }();
     const double seconds = now() - begin;
-    return over_ranks(recorder.passes(), seconds, tokens);
+    return over_ranks(recorder, seconds, tokens);
   }
 
  private:
   train::ModelInstance& instance() { return training_.instance(); }
 
-  Measurement over_ranks(const std::vector<PassRecorder::Recording>& passes, double seconds, int64_t tokens) {
+  Measurement over_ranks(const PassRecorder& recorder, double seconds, int64_t tokens) {
     using device::Category;
     const comm::ProcessGroup& world = world_.group();
     device::DeviceContext& context = instance().context;
-    const PassTimes times = times_of(passes);
+    const PassTimes times = times_of(recorder.passes());
     const device::MemoryStats memory = context.allocator()->stats();
     const int64_t held =
         memory.used_in(Category::parameter) + memory.used_in(Category::gradient) + memory.used_in(Category::optimizer);
@@ -258,9 +259,10 @@ class Contestant {
       const comm::TrafficStats t = world.take(static_cast<comm::TrafficClass>(c));
       means.insert(means.end(), {static_cast<double>(t.bytes), t.seconds, t.exposed_seconds});
     }
-    const std::vector<double> most = all_reduced({seconds, times.all, times.forward, plan::measured_seconds(passes),
-                                                  static_cast<double>(memory.peak_total - held)},
-                                                 comm::Reduce::max, world, context);
+    const std::vector<double> most =
+        all_reduced({seconds, times.all, times.forward, plan::layer_seconds(recorder.layers()),
+                     static_cast<double>(memory.peak_total - held)},
+                    comm::Reduce::max, world, context);
     means = all_reduced(means, comm::Reduce::sum, world, context);
     for (double& mean : means) mean /= world.size();
 

@@ -88,7 +88,7 @@ AdvisedLayer advised_layer(const Recipe& r, const mesh::Mesh& mesh) {
 }
 
 bool as_good_as(const ScheduleCandidate& chosen, const ScheduleCandidate& advised) {
-  if (advised.graphs == chosen.graphs) return true;
+  if (advised.work == chosen.work) return true;
   if (chosen.measured.empty() || advised.measured.empty()) return advised.predicted <= chosen.predicted;
   return advised.measured_seconds() <= chosen.measured_seconds() ||
          indistinct(summary_of(advised.measured), summary_of(chosen.measured));

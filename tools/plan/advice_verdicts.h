@@ -10,7 +10,7 @@ namespace hexad::plan {
 /// Returns the MoE layer of a recipe on this rank, with the groups of `mesh`.
 AdvisedLayer advised_layer(const train::Recipe& recipe, const mesh::Mesh& mesh);
 
-/// True if `advised` does the same work as `chosen` (equal graphs), or is not slower. Compares measured times if both
+/// True if `advised` does the same work as `chosen`, or is not slower. Compares measured times if both
 /// were tried; times that indistinct() cannot tell apart count as equal. Otherwise compares predictions.
 bool as_good_as(const ScheduleCandidate& chosen, const ScheduleCandidate& advised);
 

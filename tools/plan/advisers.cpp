@@ -1,6 +1,7 @@
 #include "tools/plan/advisers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -85,10 +86,17 @@ AlphaBeta line_of(const TimeCurve& curve, const AdvisedGroup& group, double byte
   return fit_alpha_beta(samples).line;
 }
 
-// Returns the bytes of the rows of a micro-batch on a tensor-parallel group. Each rank has an equal part of these
-// bytes, unless its schedule sends duplicates.
-double group_bytes(const AdvisedLayer& l) {
-  return monta::all_to_all_volume(l.sequences, l.tokens, l.hidden, l.top_k, l.bytes_per_element);
+// Returns the number of rows that are sent for a token: top_k or, with `rows: token`, the expected number of ep ranks
+// that have an expert of the token.
+double rows_of_token(const AdvisedLayer& l, const MoeSchedule& usual) {
+  if (usual.rows != ep::RowOf::token) return l.top_k;
+  return eps::expected_devices(std::llround(l.top_k), std::llround(l.experts), l.ep.ranks);
+}
+
+// Returns the bytes of the rows that a tensor-parallel group sends for a micro-batch. Each rank has an equal part of
+// these bytes, unless its schedule sends duplicates.
+double group_bytes(const AdvisedLayer& l, const MoeSchedule& usual) {
+  return monta::all_to_all_volume(l.sequences, l.tokens, l.hidden, rows_of_token(l, usual), l.bytes_per_element);
 }
 
 MoeSchedule unchunked(MoeSchedule s) {
@@ -108,7 +116,7 @@ Answer of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
                                .all_to_all = link_of(*exchange, held_per_sent(l.ep.ranks)),
                                .all_gather = link_of(*gather, held_per_sent(l.tp.ranks)),
                                .copy = link_of(rates.copy, 1)};
-  const double volume = group_bytes(l);
+  const double volume = group_bytes(l, usual);
   const int64_t most =
       std::min(max_advised, monta::max_chunks(volume, network, network.all_to_all.efficiency.points.front().x));
   const auto best = [&](monta::Strategy strategy) {
@@ -144,7 +152,7 @@ Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
                           .L = l.tokens,
                           .M = l.hidden,
                           .E = l.experts,
-                          .k = l.top_k,
+                          .k = rows_of_token(l, usual),
                           .f = padded ? l.capacity_factor : std::min(1.0, l.capacity_factor),
                           .N_MP = static_cast<double>(l.tp.ranks),
                           .N_EP = static_cast<double>(l.ep.ranks),
@@ -169,7 +177,7 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   // S and G: seconds of an all-to-all and of the products of all local experts, as functions of the bytes of a rank's
   // rows.
-  const double bytes = group_bytes(l) / l.tp.ranks, rows = bytes / (l.hidden * l.bytes_per_element);
+  const double bytes = group_bytes(l, usual) / l.tp.ranks, rows = l.sequences * l.tokens * l.top_k / l.tp.ranks;
   const auto local = static_cast<double>(l.local_experts);
   const TimeCurve& forward = rates.compute[base::ordinal(base::GemmPass::forward)];
   std::vector<Curve::Point> exchanges;
@@ -226,7 +234,9 @@ Answer of_mpmoe(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
                            .B = l.sequences * l.tokens / l.tp.ranks,
                            .E = l.experts,
                            .k = l.top_k};
-  const mpmoe::Machine machine{.W_comm = speed_of(*exchange, held_per_sent(l.ep.ranks), 1),
+  // The formulas count top_k rows for each token. With `rows: token`, a row that is sent counts as several rows.
+  const double rows_per_sent = l.top_k / rows_of_token(l, usual);
+  const mpmoe::Machine machine{.W_comm = speed_of(*exchange, held_per_sent(l.ep.ranks) * rows_per_sent, 1),
                                .W_comp = speed_of(forward, 1, l.products * static_cast<double>(l.local_experts)),
                                .W_mem = speed_of(rates.copy, 1, 1),
                                .bytes_per_element = l.bytes_per_element,

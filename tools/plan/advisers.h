@@ -55,6 +55,9 @@ struct Advice {
 ///            bounds of e0 and e1 (eps::Extra). R(N) is a line fitted to the extra time of communication in N groups
 ///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least predicted time
 ///
+/// An adviser counts top_k rows for each token. If `usual` has `rows: token`, it counts as many rows in exchanges as ep
+/// ranks are expected to have experts of a token whose experts are chosen evenly.
+///
 /// Only measured links are used (Rates::links). An adviser is silent in these cases:
 /// - a curve that it needs was not measured
 /// - the layer lacks the parallelism that it needs

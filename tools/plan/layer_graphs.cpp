@@ -1,10 +1,13 @@
 #include "tools/plan/layer_graphs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "framework/schedule/graph_runner.h"
+#include "framework/schedule/layer_clock.h"
 #include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
@@ -14,15 +17,15 @@ using train::Recipe;
 
 namespace {
 
-// Returns the recipe with one stage and one block. The block has experts and no routing override. A step of this recipe
-// runs forward once and backward once for each micro-batch.
+// Returns the recipe with one stage and one block. The block has experts and no routing override, and is recomputed if
+// the recipe says so. A step of this recipe runs backward once for each micro-batch.
 Recipe with_one_layer(Recipe r) {
   r.model.layers = 1, r.model.prediction_blocks = 0;
   r.model.moe.dense_layers = 0, r.model.moe.every = 1;
   r.model.moe.routing = moe::Routing::model;
   r.parallel.pp = 1, r.parallel.zero = 0;
   r.schedule.pipeline = {};
-  r.recompute = layers::Recompute::none;
+  if (r.recompute != layers::Recompute::block) r.recompute = layers::Recompute::none;
   r.offload = {};
   return r;
 }
@@ -37,20 +40,137 @@ std::vector<int> stage_of(const mesh::Layout& layout, int rank) {
   return ranks;
 }
 
+std::vector<int> nodes_of_stage(const mesh::Layout& layout, int rank, const std::vector<int>& node_of_rank) {
+  std::vector<int> nodes;
+  for (const int other : stage_of(layout, rank)) nodes.push_back(node_of_rank[other]);
+  return nodes;
+}
+
 RunOnMeta run_of(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
-                 const std::vector<int>& node_of_rank, const RoutingLoad& load) {
+                 const std::vector<int>& nodes, const RoutingLoad& load) {
   const Recipe r = with_one_layer(recipe);
   const std::vector<int> stage = stage_of(layout, rank);
-  std::vector<int> nodes;
-  for (const int other : stage) nodes.push_back(node_of_rank[other]);
   return {r,
           extensions,
           mesh::Layout(r.parallel.sizes(), static_cast<int>(stage.size())),
           static_cast<int>(std::ranges::find(stage, rank) - stage.begin()),
           load,
-          RunOnMeta::Record::nothing,
-          std::move(nodes)};
+          RunOnMeta::Record::issues,
+          nodes};
 }
+
+double weight_elements(const Recipe& r) {
+  const auto etp = static_cast<double>(r.parallel.etp.value_or(r.parallel.tp));
+  return static_cast<double>(r.model.hidden) * static_cast<double>(r.model.moe.expert_hidden) / etp;
+}
+
+// Returns the name of a group in Rates and in costs: that of a group of MoE layers with the same ranks or, if there is
+// none, the group's own name.
+std::string group_name(const device::IssuedGroup& group, const mesh::Layout& layout) {
+  const int rank = group.ranks[group.rank];
+  for (const auto& [axis, name] : {std::pair{Axis::ep, "ep"}, {Axis::tp, "tp"}, {Axis::etp, "etp"}})
+    if (layout.members(axis, rank) == group.ranks) return name;
+  return layout.expert_sharers(rank) == group.ranks ? "experts" : group.name;
+}
+
+// Returns the kind of the transfers of a collective or message. A broadcast counts as an all-gather, as in the task
+// shadows.broadcast.
+schedule::TaskKind kind_of(std::string_view operation) {
+  for (int kind = 0; kind < schedule::kind_count; ++kind)
+    if (name_of(static_cast<schedule::TaskKind>(kind)) == operation) return static_cast<schedule::TaskKind>(kind);
+  return schedule::TaskKind::all_gather;
+}
+
+// Converts the operations of a log to tasks.
+class IssuedWork {
+ public:
+  IssuedWork(const device::IssueLog& log, const mesh::Layout& layout, const std::vector<int>& nodes,
+             double weight_elements)
+      : log_(log), layout_(layout), nodes_(nodes), weight_elements_(weight_elements) {}
+
+  size_t issues() const { return log_.issues().size(); }
+  schedule::TaskSpec task(size_t number) const {
+    const device::Issue& issue = log_.issues()[number];
+    schedule::TaskSpec task{.name = base::cat(issue.family, ".", issue.name)};
+    std::visit([&](const auto& work) { set(task, work, issue); }, issue.work);
+    return task;
+  }
+
+ private:
+  // Gate and up of an expert are one call, but count as two products (Experts::products()).
+  void set(schedule::TaskSpec& task, const device::ProductWork& w, const device::Issue&) const {
+    const double weights = static_cast<double>(w.inputs) * static_cast<double>(w.outputs) / weight_elements_;
+    task.cost.flops = w.flops();
+    task.cost.products[base::ordinal(w.pass)] =
+        std::max<int64_t>(1, w.groups) * std::max<int64_t>(1, std::llround(weights));
+  }
+  void set(schedule::TaskSpec& task, const device::AttentionWork& w, const device::Issue&) const {
+    task.cost.flops = w.flops;
+  }
+  void set(schedule::TaskSpec& task, const device::MemoryWork& w, const device::Issue&) const {
+    task.kind = schedule::TaskKind::copy, task.cost.copy_bytes = w.bytes / 2;
+  }
+  void set(schedule::TaskSpec& task, const device::CopyWork& w, const device::Issue&) const {
+    task.kind = schedule::TaskKind::copy, task.cost.copy_bytes = w.bytes;
+  }
+  // A message that this rank receives is not counted, because it sends as many.
+  void set(schedule::TaskSpec& task, const device::CommunicationWork& w, const device::Issue& issue) const {
+    const device::IssuedGroup& group = log_.groups()[w.group];
+    std::set<int> nodes;
+    for (const int rank : group.ranks) nodes.insert(nodes_[rank]);
+    task.cost.transfers.push_back({.kind = kind_of(issue.name),
+                                   .wire_bytes = issue.name == "receive" ? 0 : std::max(w.sent, w.received),
+                                   .group = group_name(group, layout_),
+                                   .group_size = static_cast<int>(group.ranks.size()),
+                                   .crosses_nodes = nodes.size() > 1});
+  }
+
+  const device::IssueLog& log_;
+  const mesh::Layout& layout_;
+  const std::vector<int>& nodes_;
+  const double weight_elements_;
+};
+
+// Records the work of a layer: graphs that run, and operations that are issued while a part of the layer is timed, but
+// outside of graphs. Records each part once.
+class WorkRecorder final : public schedule::GraphRunner, public schedule::LayerClock {
+ public:
+  explicit WorkRecorder(const IssuedWork& issued) : issued_(issued) {}
+
+  void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+    add_outside();
+    if (recording_) work.graphs.push_back(schedule::without_work(graph));
+    schedule::execute(graph, context);
+    next_ = issued_.issues();
+  }
+  std::shared_ptr<schedule::PartTimer> start(const std::string& name, device::Stream&) override {
+    recording_ = parts_.insert(name).second;
+    next_ = issued_.issues();
+    return std::make_shared<Timer>(*this);
+  }
+
+  LayerWork work;
+
+ private:
+  class Timer final : public schedule::PartTimer {
+   public:
+    explicit Timer(WorkRecorder& recorder) : recorder_(recorder) {}
+    void stop(device::Stream&) override { recorder_.add_outside(), recorder_.recording_ = false; }
+
+   private:
+    WorkRecorder& recorder_;
+  };
+
+  // Adds the operations that were issued since the start of the part or the end of its graph.
+  void add_outside() {
+    for (; recording_ && next_ < issued_.issues(); ++next_) work.outside.push_back(issued_.task(next_));
+  }
+
+  const IssuedWork& issued_;
+  std::set<std::string> parts_;
+  bool recording_ = false;
+  size_t next_ = 0;  // first operation that is not recorded yet
+};
 
 // Returns a flag for each pipeline stage: true if the stage has an MoE layer.
 std::vector<bool> stages_with_experts(const Recipe& r, const train::Extensions& extensions) {
@@ -87,18 +207,29 @@ std::vector<int> stand_ins(const RoutingLoad& load, int ranks) {
 
 }  // namespace
 
+double LayerWork::seconds_outside(const schedule::Rates& rates) const {
+  double sum = 0;
+  for (const schedule::TaskSpec& task : outside) sum += rates.seconds(task);
+  return sum;
+}
+
 LayerOnMeta::LayerOnMeta(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                          int rank, const std::vector<int>& node_of_rank, const RoutingLoad& load)
-    : run_(run_of(recipe, extensions, layout, rank, node_of_rank, load)) {}
+    : weight_elements_(weight_elements(recipe)),
+      nodes_(nodes_of_stage(layout, rank, node_of_rank)),
+      run_(run_of(recipe, extensions, layout, rank, nodes_, load)) {}
 
-std::vector<schedule::TaskGraph> LayerOnMeta::graphs(const moe::MoeSchedule& schedule) {
+LayerWork LayerOnMeta::work(const moe::MoeSchedule& schedule) {
   train::ModelInstance& instance = run_.instance();
   instance.reschedule(schedule);
-  schedule::GraphCollector collector;
-  instance.run_passes_by(&collector);
+  const IssuedWork issued(run_.issues(), instance.mesh.layout(), nodes_, weight_elements_);
+  WorkRecorder recorder(issued);
+  instance.run_passes_by(&recorder);
+  instance.time_layers_by(&recorder);
   run_.step(1);
   instance.run_passes_by(nullptr);
-  return std::move(collector.graphs);
+  instance.time_layers_by(nullptr);
+  return std::move(recorder.work);
 }
 
 LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
@@ -125,9 +256,9 @@ LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensio
   }
 }
 
-std::vector<std::vector<schedule::TaskGraph>> LayerGraphs::graphs(const moe::MoeSchedule& schedule) {
-  std::vector<std::vector<schedule::TaskGraph>> all;
-  for (const auto& layer : layers_) all.push_back(layer ? layer->graphs(schedule) : std::vector<schedule::TaskGraph>{});
+std::vector<LayerWork> LayerGraphs::work(const moe::MoeSchedule& schedule) {
+  std::vector<LayerWork> all;
+  for (const auto& layer : layers_) all.push_back(layer ? layer->work(schedule) : LayerWork{});
   return all;
 }
 

@@ -1,15 +1,33 @@
-// Task graphs of a recipe's MoE layers, recorded by running the training code on the meta device.
+// Work of a recipe's MoE layers: task graphs, and the work outside of the graphs. It is recorded by running the
+// training code on the meta device.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "framework/schedule/task_graph.h"
+#include "framework/schedule/rates.h"
 #include "tools/plan/run_on_meta.h"
 
 namespace hexad::plan {
 
-/// One MoE layer of a recipe on one rank, without other ranks. Ignores model.moe.routing.
+/// Work of a micro-batch in an MoE layer on one rank, from the start to the end of the parts that a LayerClock times.
+struct LayerWork {
+  /// Graphs in execution order: forward, backward and, under Parm's S1, "gradient of shares". The tasks cannot be
+  /// executed.
+  std::vector<schedule::TaskGraph> graphs{};
+  /// Kernels, copies and transfers before and after the graphs, in the order of their issue. They do not overlap. Among
+  /// them are the router, the exchanges that precede a graph (of counts, ids, scores), shared experts that compute
+  /// before or after the pass, and sums of slot rows that are not tasks. A kernel that is not a matrix product counts
+  /// as a copy of half of the bytes that it reads and writes. A transfer is a task of the kind compute
+  /// (Cost::transfers).
+  std::vector<schedule::TaskSpec> outside{};
+
+  /// Returns the seconds of the work outside of the graphs.
+  double seconds_outside(const schedule::Rates& rates) const;
+};
+
+/// One MoE layer of a recipe on one rank, without other ranks. Ignores model.moe.routing. Has a single pipeline stage,
+/// so that backward includes weight gradients that the recipe's pipeline delays.
 class LayerOnMeta {
  public:
   /// Makes a model of one block. `layout` is the layout of the whole job, which contains `rank`. `node_of_rank` is as
@@ -17,15 +35,17 @@ class LayerOnMeta {
   LayerOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
               const std::vector<int>& node_of_rank, const RoutingLoad& load = RoutingLoad::even);
 
-  /// Returns the graphs of a micro-batch in execution order: forward, backward and, under Parm's S1, "gradient of
-  /// shares". The tasks cannot be executed. Takes milliseconds, the time of a step on the meta device.
-  std::vector<schedule::TaskGraph> graphs(const moe::MoeSchedule& schedule);
+  /// Returns the work of a micro-batch. Each part occurs once: if the block is recomputed, its forward counts once.
+  /// Takes milliseconds, the time of a step on the meta device.
+  LayerWork work(const moe::MoeSchedule& schedule);
 
  private:
+  const double weight_elements_;  // elements of the weight of an expert's matrix product, to which rates refer
+  const std::vector<int> nodes_;  // node of each rank of the stage
   RunOnMeta run_;
 };
 
-/// Graphs of all ranks. Ranks with the same placement of their groups on nodes form a class. The graphs of a class do
+/// Work of all ranks. Ranks with the same placement of their groups on nodes form a class. The graphs of a class do
 /// not differ systematically, because all ranks use the same routing model. Therefore, only one rank of each class
 /// runs. Every rank of a job computes the same result without communication.
 ///
@@ -40,9 +60,8 @@ class LayerGraphs {
 
   /// Returns the class of each rank.
   const std::vector<size_t>& class_of_rank() const { return class_of_rank_; }
-  /// Returns the graphs of each class (LayerOnMeta::graphs). A class whose pipeline stage has no MoE layer gets an
-  /// empty list.
-  std::vector<std::vector<schedule::TaskGraph>> graphs(const moe::MoeSchedule& schedule);
+  /// Returns the work of each class. A class whose pipeline stage has no MoE layer has no work.
+  std::vector<LayerWork> work(const moe::MoeSchedule& schedule);
 
  private:
   std::vector<size_t> class_of_rank_;

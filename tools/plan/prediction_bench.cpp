@@ -141,9 +141,9 @@ void measure(Candidates& candidates, const Recipe& recipe, const train::Extensio
       ++step;
       train.run(*data.train, (step - 1) * recipe.batch.global, step, step,
                 optim::learning_rate(recipe.optim, step, std::max(step, recipe.train.steps)));
-      instance.weights.complete(instance.context.compute());  // so that measured passes do not wait for weights
+      instance.weights.complete(instance.context.compute());  // so that measured layers do not wait for weights
       const double seconds =
-          world.group().all_reduce_value(measured_seconds(recorder.passes()), comm::Reduce::max, instance.device());
+          world.group().all_reduce_value(layer_seconds(recorder.layers()), comm::Reduce::max, instance.device());
       if (round > 0) c.measured.push_back(seconds);
     }
 }

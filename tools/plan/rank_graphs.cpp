@@ -15,21 +15,28 @@ namespace {
 constexpr std::array<std::string_view, 9> group_names{
     "", "ep", "etp", "tp", "experts", "ep_inside", "ep_across", "experts_inside", "experts_across"};
 
+int64_t number_of(const std::string& group) {
+  const auto at = std::find(group_names.begin(), group_names.end(), group);
+  base::require(at != group_names.end(), "[schedule] group '", group,
+                "' is unknown; expected a name such as ep, etp or tp");
+  return at - group_names.begin();
+}
+
 std::vector<int64_t> encoded(const schedule::TaskGraph& graph) {
   std::vector<int64_t> out;
   for (const schedule::Task& task : graph.tasks()) {
     const schedule::Cost& c = task.spec.cost;
-    const auto group = std::find(group_names.begin(), group_names.end(), c.group);
-    base::require(group != group_names.end(), "[schedule] group '", c.group,
-                  "' is unknown; expected a name such as ep, etp or tp");
     for (const int64_t field :
          {static_cast<int64_t>(task.spec.lane), static_cast<int64_t>(task.spec.kind), std::bit_cast<int64_t>(c.flops),
           c.products[0], c.products[1], c.products[2], static_cast<int64_t>(c.dense), std::bit_cast<int64_t>(c.share),
-          c.wire_bytes, c.received_bytes, c.copy_bytes, static_cast<int64_t>(group - group_names.begin()),
-          static_cast<int64_t>(c.group_size), static_cast<int64_t>(c.crosses_nodes),
-          static_cast<int64_t>(task.after.size())})
+          c.wire_bytes, c.received_bytes, c.copy_bytes, number_of(c.group), static_cast<int64_t>(c.group_size),
+          static_cast<int64_t>(c.crosses_nodes), static_cast<int64_t>(task.after.size()),
+          static_cast<int64_t>(c.transfers.size())})
       out.push_back(field);
     out.insert(out.end(), task.after.begin(), task.after.end());
+    for (const schedule::Transfer& t : c.transfers)
+      out.insert(out.end(), {static_cast<int64_t>(t.kind), t.wire_bytes, t.times, number_of(t.group),
+                             static_cast<int64_t>(t.group_size), static_cast<int64_t>(t.crosses_nodes)});
   }
   return out;
 }
@@ -48,9 +55,17 @@ schedule::TaskGraph decoded(std::span<const int64_t> from) {
     spec.cost.group = group_names[*at++];
     spec.cost.group_size = static_cast<int>(*at++);
     spec.cost.crosses_nodes = *at++ != 0;
-    const int64_t count = *at++;
+    const int64_t count = *at++, transfers = *at++;
     std::vector<schedule::TaskId> after(at, at + count);
     at += count;
+    for (int64_t i = 0; i < transfers; ++i) {
+      schedule::Transfer& t = spec.cost.transfers.emplace_back();
+      t.kind = static_cast<schedule::TaskKind>(*at++);
+      t.wire_bytes = *at++, t.times = *at++;
+      t.group = group_names[*at++];
+      t.group_size = static_cast<int>(*at++);
+      t.crosses_nodes = *at++ != 0;
+    }
     graph.add(std::move(spec), std::move(after), [](device::Stream&) { return device::Event{}; });
   }
   return graph;

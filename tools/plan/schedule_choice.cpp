@@ -94,20 +94,29 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
 }
 
 // Picks the predicted fastest schedules of up to four families as finalists. Schedules of a family differ only in their
-// chunks. If the number of chunks is fixed, each schedule is a family. No two finalists have equal graphs. Picks none
-// if there are fewer than eight trial steps, or fewer than two families.
+// chunks. If the number of chunks is fixed, each schedule is a family. No finalist does the same work as a candidate of
+// another finalist's family, because Algorithm 1 tries the numbers of chunks of the chosen family. Picks none if there
+// are fewer than eight trial steps, or fewer than two families.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
-  const auto equal_graphs = [&](size_t a, size_t b) { return candidates_[a].graphs == candidates_[b].graphs; };
+  const auto equal_work = [&](size_t a, size_t b) { return candidates_[a].work == candidates_[b].work; };
+  const auto same_family = [&](size_t a, size_t b) {
+    return is_family(candidates_[a].schedule, candidates_[b].schedule);
+  };
+  // True if trials of finalist f, or of its family, also measure candidate i.
+  const auto represents = [&](size_t f, size_t i) {
+    if (equal_work(f, i)) return true;
+    if (!open(f)) return false;
+    for (size_t other = 0; other < candidates_.size(); ++other)
+      if (same_family(f, other) && (other == i || equal_work(other, i))) return true;
+    return false;
+  };
   constexpr int64_t least_steps = min_repeats * steps_of_round;
   const auto pick = [&](int64_t trials) {
     finalists_.clear();
     for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(max_finalists, trials / least_steps);
          ++i)
-      if (std::ranges::none_of(finalists_, [&](size_t f) {
-            return equal_graphs(f, i) || (open(i) && is_family(candidates_[f].schedule, candidates_[i].schedule));
-          }))
-        finalists_.push_back(i);
+      if (std::ranges::none_of(finalists_, [&](size_t f) { return represents(f, i); })) finalists_.push_back(i);
   };
   pick(turns_);
   int64_t trials = turns_;
@@ -121,7 +130,7 @@ void ScheduleChoice::pick_finalists() {
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) {
-    const auto twin = std::ranges::find_if(finalists_, [&](size_t f) { return equal_graphs(f, at); });
+    const auto twin = std::ranges::find_if(finalists_, [&](size_t f) { return equal_work(f, at); });
     (twin == finalists_.end() ? finalists_.back() : *twin) = at;
   }
   const int64_t round = steps_of_round * std::ssize(finalists_);

@@ -24,21 +24,39 @@ constexpr size_t max_priced = 200, max_varied = 8;
 // Largest number of ranks that are simulated together. With more ranks, each class of ranks is simulated alone.
 constexpr size_t max_ranks_together = 64;
 
-using Graphs = std::vector<schedule::TaskGraph>;
+// Appends a value to `bytes`.
+template <class T>
+void put(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
 
-// Appends the bytes of a rank's graph, without names. Schedules that do the same work in this layout give equal bytes.
-void append(std::string& bytes, const schedule::TaskGraph& graph) {
-  const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
-  for (const schedule::Task& task : graph.tasks()) {
-    const schedule::Cost& c = task.spec.cost;
-    put(task.spec.lane), put(task.spec.kind), put(c.flops), put(c.share);
-    for (const int64_t products : c.products) put(products);
-    put(c.dense), put(c.wire_bytes), put(c.received_bytes), put(c.copy_bytes), put(c.group_size), put(c.crosses_nodes);
-    bytes += c.group;
-    put(task.after.size());
-    for (const schedule::TaskId before : task.after) put(before);
+// Appends the bytes of a task without its name and predecessors.
+void append(std::string& bytes, const schedule::TaskSpec& task) {
+  const auto put = [&](auto value) { hexad::plan::put(bytes, value); };
+  const schedule::Cost& c = task.cost;
+  put(task.lane), put(task.kind), put(c.flops), put(c.share);
+  for (const int64_t products : c.products) put(products);
+  put(c.dense), put(c.wire_bytes), put(c.received_bytes), put(c.copy_bytes), put(c.group_size), put(c.crosses_nodes);
+  bytes += c.group;
+  for (const schedule::Transfer& t : c.transfers) {
+    put(t.kind), put(t.wire_bytes), put(t.times), put(t.group_size), put(t.crosses_nodes);
+    bytes += t.group;
   }
-  put(graph.tasks().size());
+  put(c.transfers.size());
+}
+
+// Appends the bytes of a rank's work. Schedules that do the same work in this layout give equal bytes.
+void append(std::string& bytes, const LayerWork& work) {
+  for (const schedule::TaskGraph& graph : work.graphs) {
+    for (const schedule::Task& task : graph.tasks()) {
+      append(bytes, task.spec);
+      put(bytes, task.after.size());
+      for (const schedule::TaskId before : task.after) put(bytes, before);
+    }
+    put(bytes, graph.tasks().size());
+  }
+  for (const schedule::TaskSpec& task : work.outside) append(bytes, task);
+  put(bytes, work.outside.size());
 }
 
 schedule::Drive drive_of(const Recipe& r, const MoeSchedule& s) {
@@ -56,36 +74,39 @@ std::vector<std::pair<schedule::TaskKind, std::string>> collectives(const schedu
 
 // True if all classes that have graphs have the same collectives. Under a memory limit, the collectives may differ: the
 // number of chunks depends on the numbers of rows, and these may differ slightly between classes.
-bool may_meet(const std::vector<Graphs>& of_class) {
-  const Graphs* first = nullptr;
-  for (const Graphs& graphs : of_class) {
-    if (graphs.empty()) continue;
-    if (!first) first = &graphs;
-    if (!std::ranges::equal(graphs, *first, {}, collectives, collectives)) return false;
+bool may_meet(const std::vector<LayerWork>& of_class) {
+  const LayerWork* first = nullptr;
+  for (const LayerWork& work : of_class) {
+    if (work.graphs.empty()) continue;
+    if (!first) first = &work;
+    if (!std::ranges::equal(work.graphs, first->graphs, {}, collectives, collectives)) return false;
   }
   return true;
 }
 
 // Returns the seconds of the slowest class. Simulates the ranks of each class alone.
-double slowest_alone(const std::vector<Graphs>& of_class, const Predictor& predictor, schedule::Drive drive) {
+double slowest_alone(const std::vector<LayerWork>& of_class, const Predictor& predictor, schedule::Drive drive) {
   double slowest = 0;
-  for (const Graphs& graphs : of_class) {
-    double seconds = 0;
-    for (const schedule::TaskGraph& graph : graphs) seconds += simulate(graph, predictor.rates, drive).total();
+  for (const LayerWork& work : of_class) {
+    double seconds = work.seconds_outside(predictor.rates);
+    for (const schedule::TaskGraph& graph : work.graphs) seconds += simulate(graph, predictor.rates, drive).total();
     slowest = std::max(slowest, seconds);
   }
   return slowest;
 }
 
 // Returns the seconds of the slowest rank. Simulates all ranks together, one pass after the other.
-double slowest_together(const std::vector<Graphs>& of_class, const std::vector<size_t>& class_of_rank,
+double slowest_together(const std::vector<LayerWork>& of_class, const std::vector<size_t>& class_of_rank,
                         const Predictor& predictor, schedule::Drive drive) {
-  const size_t passes = std::ranges::max(of_class, {}, &Graphs::size).size();
+  size_t passes = 0;
+  for (const LayerWork& work : of_class) passes = std::max(passes, work.graphs.size());
   const schedule::TaskGraph none;  // graph of stages that have only dense layers
-  std::vector<double> seconds(class_of_rank.size());
+  std::vector<double> seconds;
+  for (const size_t c : class_of_rank) seconds.push_back(of_class[c].seconds_outside(predictor.rates));
   for (size_t pass = 0; pass < passes; ++pass) {
     std::vector<const schedule::TaskGraph*> graphs;
-    for (const size_t c : class_of_rank) graphs.push_back(pass < of_class[c].size() ? &of_class[c][pass] : &none);
+    for (const size_t c : class_of_rank)
+      graphs.push_back(pass < of_class[c].graphs.size() ? &of_class[c].graphs[pass] : &none);
     const auto timelines = simulate(graphs, predictor.rates, predictor.groups, drive);
     for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
   }
@@ -103,19 +124,18 @@ class SchedulePrices {
         layers_(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), world.size()), world.node_of_rank(), load) {}
 
   ScheduleCandidate of(const MoeSchedule& schedule) {
-    const std::vector<Graphs> of_class = layers_.graphs(schedule);
+    const std::vector<LayerWork> of_class = layers_.work(schedule);
     const std::vector<size_t>& class_of_rank = layers_.class_of_rank();
     const schedule::Drive drive = drive_of(recipe_, schedule);
     const bool together = class_of_rank.size() <= max_ranks_together && may_meet(of_class);
     const double mine = together ? slowest_together(of_class, class_of_rank, predictor_, drive)
                                  : slowest_alone(of_class, predictor_, drive);
     std::string bytes;
-    for (const Graphs& graphs : of_class)
-      for (const schedule::TaskGraph& graph : graphs) append(bytes, graph);
+    for (const LayerWork& work : of_class) append(bytes, work);
     // Ranks must agree on one prediction, even if their groups, and therefore their rates, differ.
     return {.schedule = schedule,
             .predicted = world_.all_reduce_value(mine, comm::Reduce::max, host_),
-            .graphs = data::digest_of(bytes).to_string()};
+            .work = data::digest_of(bytes).to_string()};
   }
 
  private:
@@ -126,30 +146,18 @@ class SchedulePrices {
   device::DeviceContext host_;  // device of the reductions with which ranks agree on a result
 };
 
-// Returns the sum of three means, in seconds: of forward, of backward, and of graphs of the kind "gradient of shares"
-// (ScheduleTrace::Kind).
-template <class Part, class Seconds>
-double sum_of_means(const std::vector<Part>& parts, const Seconds& seconds_of) {
+}  // namespace
+
+double layer_seconds(const std::vector<PassRecorder::LayerTime>& layers) {
   double sum = 0;
-  for (const char* kind : {" forward", " backward", " gradient of shares"}) {
+  for (const char* part : {" forward", " backward", " gradient of shares"}) {
     double seconds = 0;
     int64_t count = 0;
-    for (const Part& part : parts)
-      if (part.name.ends_with(kind)) seconds += seconds_of(part), ++count;
+    for (const PassRecorder::LayerTime& l : layers)
+      if (l.name.ends_with(part)) seconds += l.time.end - l.time.begin, ++count;
     if (count > 0) sum += seconds / static_cast<double>(count);
   }
   return sum;
-}
-
-}  // namespace
-
-double measured_seconds(const std::vector<PassRecorder::Recording>& passes) {
-  return sum_of_means(passes,
-                      [](const PassRecorder::Recording& p) { return schedule::measured(p.graph, p.times).total(); });
-}
-
-double layer_seconds(const std::vector<PassRecorder::LayerTime>& layers) {
-  return sum_of_means(layers, [](const PassRecorder::LayerTime& l) { return l.time.end - l.time.begin; });
 }
 
 double ScheduleCandidate::measured_seconds() const { return measured.empty() ? 0 : summary_of(measured).median; }
@@ -195,10 +203,10 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, const E
   std::vector<ScheduleCandidate> candidates;
   const auto price = [&](const MoeSchedule& s) {
     ScheduleCandidate candidate = prices.of(s);
-    // Keeps only one of several candidates with equal graphs. Keeps all candidates whose number of chunks is open,
-    // because with another number of chunks, their graphs may differ.
+    // Keeps only one of several candidates with equal work. Keeps all candidates whose number of chunks is open,
+    // because with another number of chunks, their work may differ.
     const auto twin = std::ranges::find_if(candidates, [&](const ScheduleCandidate& other) {
-      return other.graphs == candidate.graphs && !chunks_open(recipe, other.schedule);
+      return other.work == candidate.work && !chunks_open(recipe, other.schedule);
     });
     if (twin == candidates.end() || chunks_open(recipe, s)) return candidates.push_back(std::move(candidate));
     if (s == usual) *twin = std::move(candidate);

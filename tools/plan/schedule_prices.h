@@ -1,5 +1,5 @@
-// Predicted times of the schedules of a recipe's MoE layers. The graphs of one rank of each class (LayerGraphs)
-// are recorded on the meta device, and the simulator prices them.
+// Predicted times of the schedules of a recipe's MoE layers. The work of one rank of each class (LayerGraphs) is
+// recorded on the meta device. The simulator prices its graphs, and the rates price its other work.
 #pragma once
 
 #include <string>
@@ -18,10 +18,12 @@ std::vector<int64_t> chunk_numbers(const train::Recipe& recipe, const train::Ext
 
 struct ScheduleCandidate {
   moe::MoeSchedule schedule;
-  /// Seconds of one MoE layer's forward and backward on the slowest rank.
+  /// Seconds of one MoE layer's forward and backward on the slowest rank, with the work outside of the graphs
+  /// (LayerWork).
   double predicted = 0;
-  /// Digest of the graphs of all classes of ranks. Schedules with the same digest do the same work in this layout.
-  std::string graphs{};
+  /// Digest of the work of all classes of ranks (LayerWork). Schedules with the same digest do the same work in this
+  /// layout.
+  std::string work{};
   std::vector<double> measured{};  // measured seconds, by trial
 
   /// Returns the median of `measured`; 0 before the first trial.
@@ -45,7 +47,7 @@ std::vector<ScheduleCandidate> predicted_each(const train::Recipe& recipe, const
 /// Predicts the `allowed` schedules. Up to 200 schedules are all predicted, in their order. If there are more, first
 /// predicts the schedules with the usual value of every late choice (moe::ChoiceFacts::late), such as rows,
 /// esp_exchange, order and gemms. Then predicts the eight fastest of these schedules with all other values of the late
-/// choices. If several schedules have the same graphs and no open number of chunks, returns only one of them: the
+/// choices. If several schedules do the same work and have no open number of chunks, returns only one of them: the
 /// recipe's own schedule, or else the first.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
@@ -53,12 +55,8 @@ std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, 
                                                    const RoutingLoad& load = RoutingLoad::even);
 
 /// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds, for a step on this rank: the mean
-/// forward plus the mean backward, over all layers and micro-batches. Under Parm's S1, also adds the mean gathering of
-/// gradients.
-double measured_seconds(const std::vector<PassRecorder::Recording>& passes);
-/// Returns the mean seconds of a whole layer's forward and backward together. Unlike measured_seconds(), also counts
-/// the exchanges and kernels outside of the passes. Trials compare these times, because schedules differ in such
-/// exchanges.
+/// forward plus the mean backward of a layer, over all layers and micro-batches. Under Parm's S1, also adds the mean
+/// gathering of gradients. Counts the exchanges and kernels outside of the passes.
 double layer_seconds(const std::vector<PassRecorder::LayerTime>& layers);
 
 }  // namespace hexad::plan

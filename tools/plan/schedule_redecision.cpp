@@ -57,7 +57,7 @@ std::vector<size_t> ScheduleChoice::compared_candidates() {
 }
 
 // Returns predictions for `load`, scaled by the errors that trials have shown. The current schedule comes first,
-// followed by the other compared_candidates(). Then come the predicted_schedules() whose graphs differ from the graphs
+// followed by the other compared_candidates(). Then come the predicted_schedules() whose work differs from the work
 // of all compared candidates.
 std::vector<ScheduleCandidate> ScheduleChoice::candidates_for(const RoutingLoad& load) {
   const std::vector<size_t> known = compared_candidates();
@@ -73,7 +73,7 @@ std::vector<ScheduleCandidate> ScheduleChoice::candidates_for(const RoutingLoad&
   }
   for (ScheduleCandidate& other :
        predicted_schedules(recipe_, instance_.extensions, predictor_, world_, memory_.schedules, load)) {
-    const auto same_work = [&](const ScheduleCandidate& c) { return c.graphs == other.graphs; };
+    const auto same_work = [&](const ScheduleCandidate& c) { return c.work == other.work; };
     if (std::any_of(all.begin(), all.begin() + std::ssize(known), same_work)) continue;
     other.predicted *= usual;
     all.push_back(std::move(other));

@@ -14,7 +14,7 @@ ExpertTasks::ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByG
 void ExpertTasks::add_shared(SharedWork shared) {
   if (!shared.compute) return;
   Cost cost;
-  cost.products = shared.cost.products;
+  cost.products = shared.cost.products, cost.transfers = std::move(shared.cost.transfers);
   for (int64_t products : shared.cost.products) cost.flops += static_cast<double>(products) * shared.cost.flops;
   const double share = cost.share = share_beside();
   g_.add({}, Lane::compute, TaskKind::compute, "shared_experts", std::move(cost),

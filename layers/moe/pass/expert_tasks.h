@@ -19,22 +19,23 @@ struct Computed {
   Handoff<Rows> results;
 };
 
-/// Matrix products of the shared experts and of the dense MLP of model.moe.dense_residual.
+/// Matrix products and tensor-parallel transfers of the shared experts and of the dense MLP of
+/// model.moe.dense_residual.
 struct SharedCost {
   double flops = 0;                          // mean FLOPs of a matrix product
   schedule::ByGemmPass<int64_t> products{};  // counted as in Experts::products()
+  std::vector<schedule::Transfer> transfers{};
 };
 
 /// Work of the shared experts, and of the dense MLP of model.moe.dense_residual, on this rank's own tokens
 /// (schedule.moe.shared). The work is either a task of the pass, which runs while rows are in flight, or runs alone
-/// before or after the pass. If tp > 1, the work includes the collectives of these MLPs in the tp group
-/// (tp::column_linear, tp::row_linear). These collectives are posted from the compute lane, whose stream waits for
-/// them, and are not tasks. `cost` does not include the bytes of the collectives. The rates price bytes only in tasks
-/// of a communication kind, and a FeedForward does not declare its collectives. Simulations of the graph therefore lack
-/// the time of the collectives.
+/// before or after the pass. If tp > 1, the work includes the transfers of these MLPs in the tp group
+/// (tp::column_linear, tp::row_linear). These transfers are posted from the compute lane, whose stream waits for them,
+/// and are not tasks. Simulations add their times to the time of the products, although some of them overlap.
 struct SharedWork {
   std::function<void()> compute{};  // runs on the compute lane's stream; empty: no work
   SharedCost cost{};
+  std::vector<schedule::Transfer> backward_transfers{};  // transfers of the pullbacks of forward's ops
 };
 
 /// Adds these tasks:

@@ -13,6 +13,7 @@ PassResult moe_pass(Tape& tape, const Value& x, const Value& weights, const Tens
                           make_routes(ids, held, settings, experts.shape(), x.data.dtype(), tape.stream)),
                       .experts = &experts,
                       .shared = shared.cost,
+                      .backward_transfers = shared.backward_transfers,
                       .first_shared_op = tape.size()};
   // restoring_pass saves memory between a recorded forward and its backward. In two cases, it would save nothing:
   // evaluation has no backward, and a recomputed block (recompute: block) runs backward directly after forward.

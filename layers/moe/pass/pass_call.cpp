@@ -8,7 +8,9 @@ SharedWork PassCall::shared_backward(Backward& b) const {
   const int64_t products = shared.products.front();
   if (products == 0 || !routes->settings.schedule.shares_pass()) return {};
   return {.compute = [&b, first = first_shared_op] { b.replay_from(first); },
-          .cost = {.flops = shared.flops, .products = {0, products, b.weights_delayed() ? 0 : products}}};
+          .cost = {.flops = shared.flops,
+                   .products = {0, products, b.weights_delayed() ? 0 : products},
+                   .transfers = backward_transfers}};
 }
 
 Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Value& weights,

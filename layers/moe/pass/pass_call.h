@@ -17,8 +17,9 @@ using autograd::Saved;
 struct PassCall {
   std::shared_ptr<const Routes> routes;
   const Experts* experts;
-  SharedCost shared;       // cost of the shared experts in forward
-  size_t first_shared_op;  // index of the shared experts' first op on the tape
+  SharedCost shared;                                   // cost of the shared experts in forward
+  std::vector<schedule::Transfer> backward_transfers;  // transfers of the shared experts in backward
+  size_t first_shared_op;                              // index of the shared experts' first op on the tape
 
   /// Returns the shared experts' work in backward `b`, for a task of the pass: the pullbacks of the ops that forward
   /// recorded. Returns no work if there are no shared experts, or if they do not run as a task of the pass.

@@ -43,8 +43,8 @@ struct PassSettings {
   kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: unset means off
 
   /// Starts to time one part of the layer. `part` is the name of the graph that runs in this part, such as "forward".
-  /// The caller calls StreamTimer::stop() of the result. Returns null if the part is not timed.
-  std::shared_ptr<schedule::StreamTimer> start(std::string_view part, Stream& stream) const {
+  /// The caller calls PartTimer::stop() of the result. Returns null if the part is not timed.
+  std::shared_ptr<schedule::PartTimer> start(std::string_view part, Stream& stream) const {
     return clock ? clock->start(base::cat(name, " ", part), stream) : nullptr;
   }
 

@@ -123,7 +123,7 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
       weights(buckets) {
   weights.initialize(recipe.train.seed);
   run_passes_by(nullptr);
-  for (const auto& place : model.moe_layers()) place.layer->time_by(&passes);
+  time_layers_by(nullptr);
 }
 
 std::string ModelInstance::connection_text() const {
@@ -144,6 +144,10 @@ void ModelInstance::run_passes_by(schedule::GraphRunner* runner) {
   for (const auto& place : model.moe_layers()) place.layer->run_passes_by(runner ? runner : &passes);
 }
 
+void ModelInstance::time_layers_by(schedule::LayerClock* clock) {
+  for (const auto& place : model.moe_layers()) place.layer->time_by(clock ? clock : &passes);
+}
+
 void PassesAsFibers::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
   if (recorders.empty()) return schedule::execute(graph, context, nullptr, &fibers_);
   const schedule::ReadTimes times = schedule::execute_measured(graph, context, &fibers_);
@@ -151,7 +155,7 @@ void PassesAsFibers::run(const std::string& name, const schedule::TaskGraph& gra
   for (PassRecorder* recorder : recorders) recorder->add({name, schedule::without_work(graph), {}}, times);
 }
 
-std::shared_ptr<schedule::StreamTimer> PassesAsFibers::start(const std::string& name, device::Stream& stream) {
+std::shared_ptr<schedule::PartTimer> PassesAsFibers::start(const std::string& name, device::Stream& stream) {
   if (recorders.empty()) return nullptr;
   const auto timer = std::make_shared<schedule::StreamTimer>(stream);
   for (PassRecorder* recorder : recorders) recorder->add(name, timer);

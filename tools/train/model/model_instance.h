@@ -37,7 +37,7 @@ class PassesAsFibers final : public schedule::GraphRunner, public schedule::Laye
  public:
   explicit PassesAsFibers(schedule::Fibers& fibers) : fibers_(fibers) {}
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
-  std::shared_ptr<schedule::StreamTimer> start(const std::string& name, device::Stream& stream) override;
+  std::shared_ptr<schedule::PartTimer> start(const std::string& name, device::Stream& stream) override;
 
   std::vector<PassRecorder*> recorders;  // recorders that receive each pass
 
@@ -59,6 +59,8 @@ struct ModelInstance {
   /// Sets the runner of all later passes of the MoE layers. Null restores the initial runner, which can interleave
   /// micro-batches.
   void run_passes_by(schedule::GraphRunner* runner);
+  /// Sets the clock of all later parts of the MoE layers. Null restores the initial clock, which times for recorders.
+  void time_layers_by(schedule::LayerClock* clock);
 
   /// Sets the schedule of all MoE layers. Call it between steps, with the same schedule on all ranks.
   void reschedule(const moe::MoeSchedule& schedule);
