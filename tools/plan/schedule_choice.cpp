@@ -83,9 +83,14 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
   std::ranges::stable_sort(candidates_, {}, &ScheduleCandidate::predicted);
   set(0);
   const MoeSchedule best = candidates_.front().schedule;
-  // If only chunks and memory_reuse are open, all trials belong to Algorithm 1, as in the paper.
-  if (chunks_open(recipe_, best) &&
-      std::ranges::all_of(candidates_, [&](const ScheduleCandidate& c) { return is_sibling(c.schedule, best); })) {
+  // If only chunks and memory_reuse are open, all trials belong to Algorithm 1, as in the paper. The same applies if
+  // other open choices make no difference: each candidate does the work of a sibling of the fastest.
+  const auto is_searched = [&](const ScheduleCandidate& c) {
+    return std::ranges::any_of(candidates_, [&](const ScheduleCandidate& other) {
+      return is_sibling(other.schedule, best) && (other.schedule == c.schedule || other.work == c.work);
+    });
+  };
+  if (chunks_open(recipe_, best) && std::ranges::all_of(candidates_, is_searched)) {
     begin_searches(best, 0);
   } else {
     pick_finalists();
@@ -126,7 +131,8 @@ void ScheduleChoice::pick_finalists() {
   if (search_follows) pick(trials = std::max(turns_ / 2, std::min(turns_, 2 * least_steps)));
   if (finalists_.size() < 2) return finalists_.clear();
   // If the schedule with the defaults of all open choices is a candidate, it becomes a finalist, regardless of its
-  // prediction. Therefore, no schedule is chosen that is distinctly slower in the trials than the default.
+  // prediction and of its family. Therefore, no schedule is chosen that is distinctly slower in the trials than the
+  // default.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) {
