@@ -57,11 +57,11 @@ ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& group
 /// EspExchange::direct, otherwise by etp rank.
 template <class F>
 void for_each_source(const ReceivedCounts& n, EspExchange esp_exchange, const F& f) {
-  const bool direct = esp_exchange == EspExchange::direct;
-  const int64_t outer = direct ? n.ep : n.etp, inner = direct ? n.etp : n.ep;
+  const bool esp_direct = esp_exchange == EspExchange::direct;
+  const int64_t outer = esp_direct ? n.ep : n.etp, inner = esp_direct ? n.etp : n.ep;
   for (int64_t a = 0; a < outer; ++a)
     for (int64_t b = 0; b < inner; ++b)
-      if (direct)
+      if (esp_direct)
         f(b, a);
       else
         f(a, b);

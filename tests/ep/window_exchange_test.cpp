@@ -53,15 +53,15 @@ TEST(WindowExchange, DeliversGroupedRowsAndReturnsThem) {
       Lab lab;
       const comm::SelfGroup self;
       comm::Windows windows(world);
-      const ep::ExpertGroups direct{&world, &self, &world};
-      ep::ExpertGroups groups = direct;
+      const ep::ExpertGroups without_windows{&world, &self, &world};
+      ep::ExpertGroups groups = without_windows;
       groups.windows = &windows;
       for (const Load load : {Load::one_expert, Load::random, Load::some_ranks_empty})
         for (const Chunking& chunking : chunkings) {
           if (chunking.by == Chunking::By::peers && chunking.chunks > ranks) continue;
           const int64_t experts = 2 * ranks;
           const Tensor ids = chosen(lab, world.rank(), load, experts);
-          const RoutingPlan one = plan_for_ids(ids, experts, direct, {.chunking = chunking}, lab.stream());
+          const RoutingPlan one = plan_for_ids(ids, experts, without_windows, {.chunking = chunking}, lab.stream());
           const ep::RoutingOptions options{
               .chunking = chunking, .all_to_all = AllToAll::window, .row_bytes = row_bytes};
           const RoutingPlan two = plan_for_ids(ids, experts, groups, options, lab.stream());

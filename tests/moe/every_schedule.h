@@ -40,13 +40,13 @@ inline std::vector<Schedule> schedules() {
   };
   const Words o2{moe + "overlap=a2a_allgather", moe + "chunks=2"},
       o3{moe + "overlap=a2a_allgather_copy", moe + "chunks=3"};
-  const Words drop{moe + "duplicates=drop"}, direct{moe + "esp_exchange=direct"};
+  const Words drop{moe + "duplicates=drop"}, esp_direct{moe + "esp_exchange=direct"};
   const Words phases{moe + "overlap=a2a_allgather", moe + "chunks=4"};
   const Words of_tokens{moe + "rows=token"}, s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
   const Words in_sequence{moe + "overlap=none"};
   const Words shadow{moe + "hot_experts=shadow", moe + "hot_load=1"}, s4{moe + "memory_reuse=s4"};
   return {{"Drop", drop},
-          {"S1", direct},
+          {"S1", esp_direct},
           {"S2", s2, Schedule::Bits::all, true},
           {"S2Saa", joined(s2, o2), Schedule::Bits::all, true},
           {"S2SaaInAPhaseForEachRank", joined(s2, phases), Schedule::Bits::all, true},
@@ -57,7 +57,7 @@ inline std::vector<Schedule> schedules() {
           {"O3", joined(drop, o3)},
           {"Tokens3", cut("tokens", 3)},
           {"Tokens64", cut("tokens", 64)},
-          {"TokensDirect", joined(direct, cut("tokens", 5))},
+          {"TokensEspDirect", joined(esp_direct, cut("tokens", 5))},
           {"TokensDrop", joined(drop, cut("tokens", 2))},
           {"Nodes", cut("nodes", 2)},
           {"Experts", cut("experts", 2)},
@@ -85,7 +85,7 @@ inline std::vector<Schedule> schedules() {
            joined(joined({moe + "memory_reuse=s1"}, cut("tokens", 3)), {moe + "order=weights_last"}), forward_only},
           {"ReuseS4ReturnsLast",
            joined(joined({moe + "memory_reuse=s4"}, cut("tokens", 2)), {moe + "order=returns_last"}), forward_only},
-          {"ReuseS4Direct", joined(joined({moe + "memory_reuse=s4"}, direct), cut("tokens", 3)), forward_only},
+          {"ReuseS4EspDirect", joined(joined({moe + "memory_reuse=s4"}, esp_direct), cut("tokens", 3)), forward_only},
           {"ReuseS1Drop", joined(joined({moe + "memory_reuse=s1"}, drop), cut("tokens", 3)), forward_only},
           {"ReuseS4Drop", joined(joined(s4, drop), cut("tokens", 3)), forward_only},
           {"ReuseS4DropWhole", joined(s4, drop), forward_only},
@@ -99,7 +99,7 @@ inline std::vector<Schedule> schedules() {
           {"ReuseS2Whole", {moe + "memory_reuse=s2"}, forward_only},
           {"Shadow", shadow},
           {"ShadowDrop", joined(shadow, drop)},
-          {"ShadowS1", joined(shadow, direct)},
+          {"ShadowS1", joined(shadow, esp_direct)},
           {"ShadowS2Saa", joined(shadow, joined(s2, o2)), Schedule::Bits::all, true},
           {"ShadowS2SaaInAPhaseForEachRank", joined(shadow, joined(s2, phases)), Schedule::Bits::all, true},
           {"ShadowDropTokens3", joined(shadow, joined(drop, cut("tokens", 3)))},
@@ -114,7 +114,7 @@ inline std::vector<Schedule> schedules() {
           {"ShadowReuseS4", joined(shadow, joined(s4, cut("tokens", 3))), forward_only},
           {"ShadowReuseS4Dense", joined(shadow, joined(s4, {moe + "gemms=dense"})), forward_only},
           {"OfTokens", of_tokens, other_sums},
-          {"OfTokensDirect", joined(of_tokens, direct), other_sums},
+          {"OfTokensEspDirect", joined(of_tokens, esp_direct), other_sums},
           {"OfTokensS2Saa", joined(of_tokens, joined(s2, o2)), other_sums, true},
           {"OfTokensS2SaaInAPhaseForEachRank", joined(of_tokens, joined(s2, phases)), other_sums, true},
           {"OfTokensBaseline", joined(of_tokens, {moe + "duplicates=baseline"}), other_sums},
@@ -126,13 +126,13 @@ inline std::vector<Schedule> schedules() {
           {"OfTokensExperts", joined(of_tokens, cut("experts", 2)), other_sums},
           {"OfTokensExpertsReturnLast", joined(of_tokens, joined(cut("experts", 2), {moe + "order=returns_last"})),
            other_sums},
-          {"OfTokensExpertsDirect", joined(of_tokens, joined(direct, cut("experts", 2))), other_sums},
+          {"OfTokensExpertsEspDirect", joined(of_tokens, joined(esp_direct, cut("experts", 2))), other_sums},
           {"OfTokensExpertsDrop", joined(of_tokens, joined(drop, cut("experts", 2))), other_sums},
           {"OfTokensExpertsReplicated", joined(of_tokens, joined({moe + "duplicates=replicated"}, cut("experts", 2))),
            other_sums, true, true},
           {"OfTokensReuseS1", joined(of_tokens, joined({moe + "memory_reuse=s1"}, cut("tokens", 3))), other_sums},
           {"OfTokensReuseS4", joined(of_tokens, joined({moe + "memory_reuse=s4"}, cut("tokens", 3))), other_sums},
-          {"OfTokensReuseS2Direct", joined(of_tokens, joined({moe + "memory_reuse=s2"}, direct)), other_sums}};
+          {"OfTokensReuseS2EspDirect", joined(of_tokens, joined({moe + "memory_reuse=s2"}, esp_direct)), other_sums}};
 }
 
 /// True if tensor-parallel ranks compute the same rows. If these ranks also have the same experts, the gradients of a

@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"AfterGate", 4, {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=pause_after_gate"}},
         Case{"Replicated", 4, {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=replicated"}},
         Case{"Baseline", 4, {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=baseline"}},
-        Case{"Direct", 4, {"parallel.ep=2", "parallel.etp=2", "schedule.moe.esp_exchange=direct"}},
+        Case{"EspDirect", 4, {"parallel.ep=2", "parallel.etp=2", "schedule.moe.esp_exchange=direct"}},
         Case{"Gather", 4, {"parallel.ep=2", "parallel.etp=2", "schedule.moe.esp_exchange=gather"}},
         Case{"Windows", 4, {"parallel.ep=4", "schedule.moe.all_to_all=window"}},
         Case{"Shadow", 4, {"parallel.ep=2", "schedule.moe.hot_experts=shadow", "schedule.moe.hot_load=1"}},

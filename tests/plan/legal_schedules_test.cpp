@@ -88,14 +88,14 @@ TEST(LegalSchedules, VaryGemmsOnlyWithAThreshold) {
 
 TEST(LegalSchedules, VaryTheEspExchangeOnlyWithOtherChoices) {
   EXPECT_FALSE(small_recipe({"parallel.tp=2"}).schedule.moe.open()) << "the default is auto";
-  const auto direct = [](const Recipe& r) {
+  const auto esp_direct = [](const Recipe& r) {
     const auto all = legal(r);
     return std::ranges::count(all, std::optional(ep::EspExchange::direct), &MoeSchedule::esp_exchange);
   };
-  EXPECT_EQ(direct(small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto"})), 3)
+  EXPECT_EQ(esp_direct(small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto"})), 3)
       << "three values of duplicates divide the tokens among ranks";
-  EXPECT_EQ(direct(open_recipe({"parallel.ep=2"})), 0) << "no expert is split over ranks";
-  EXPECT_EQ(direct(open_recipe({"parallel.tp=2", "schedule.moe.esp_exchange=gather"})), 0);
+  EXPECT_EQ(esp_direct(open_recipe({"parallel.ep=2"})), 0) << "no expert is split over ranks";
+  EXPECT_EQ(esp_direct(open_recipe({"parallel.tp=2", "schedule.moe.esp_exchange=gather"})), 0);
 }
 
 TEST(LegalSchedules, VaryTheOrderOnlyOfChunkedPasses) {

@@ -82,10 +82,10 @@ void connect_experts(const moe::MoeSchedule& s, const mesh::Mesh& mesh, device::
   if (s.shadows())
     // The group gathers weights of hot experts, sums their gradients, and returns these sums.
     connect(mesh[Axis::ep], {Use::gathers, Use::shares, Use::exchanges}, device);
-  const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
-  const comm::NodeGroups* nodes = direct ? mesh.experts_nodes() : mesh.ep_nodes();
+  const bool esp_direct = s.esp_exchange_used() == ep::EspExchange::direct;
+  const comm::NodeGroups* nodes = esp_direct ? mesh.experts_nodes() : mesh.ep_nodes();
   if (s.all_to_all != ep::AllToAll::hierarchical || !nodes)
-    return connect(direct ? mesh.experts() : mesh[Axis::ep],
+    return connect(esp_direct ? mesh.experts() : mesh[Axis::ep],
                    s.all_to_all == ep::AllToAll::window ? Uses{Use::exchanges, Use::counts} : Uses{Use::exchanges},
                    device);
   connect(*nodes->inside, Use::exchanges, device);
