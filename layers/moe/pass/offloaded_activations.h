@@ -3,22 +3,10 @@
 
 #include <memory>
 
+#include "layers/moe/pass/chunk_activations.h"
 #include "layers/moe/pass/dispatch.h"
 
 namespace hexad::moe {
-
-/// Activations of one chunk, or of all chunks if they are computed together.
-struct ChunkActivations {
-  Tensor inputs;                  // T_DI, [C, D]: inputs of the experts
-  ExpertActivations activations;  // T_M: activations inside the experts
-  Tensor results;                 // T_DO, [C, D]: results of the experts; undefined unless rows belong to tokens
-
-  /// Calls f(tensor) for each tensor, in the order of the members. A tensor may be undefined.
-  template <class F>
-  void each(const F& f) {
-    f(inputs), f(activations.gate_up), f(activations.activated), f(activations.weights), f(results);
-  }
-};
 
 /// Holds the offloaded activations of one call: T_DI with strategies S1 and S3, T_M (only gate_up) with S1 and S2. Adds
 /// these tasks:

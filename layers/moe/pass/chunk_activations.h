@@ -1,0 +1,21 @@
+// Expert activations that forward makes and backward reads.
+#pragma once
+
+#include "layers/moe/experts/expert_weights.h"
+
+namespace hexad::moe {
+
+/// Activations of one chunk, or of all chunks if they are computed together.
+struct ChunkActivations {
+  Tensor inputs;                  // T_DI, [C, D]: inputs of the experts
+  ExpertActivations activations;  // T_M: activations inside the experts
+  Tensor results;                 // T_DO, [C, D]: results of the experts; undefined unless rows belong to tokens
+
+  /// Calls f(tensor) for each tensor, in the order of the members. A tensor may be undefined.
+  template <class F>
+  void each(const F& f) {
+    f(inputs), f(activations.gate_up), f(activations.activated), f(activations.weights), f(results);
+  }
+};
+
+}  // namespace hexad::moe
