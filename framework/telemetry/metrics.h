@@ -75,7 +75,7 @@ struct StepMetrics {
                                 // micro-batches and ranks
   CommByClass comm;             // traffic during this step only
   /// Number of copies from device memory to the host, by the name of the read (tensor/host_read.h). Counts the copies
-  /// that rank 0 has requested since the metrics of the previous step. Empty on the CPU.
+  /// that rank 0 requested during this step, without those between steps (evaluations, checkpoints). Empty on the CPU.
   std::map<std::string, int64_t> host_reads;
   int64_t skipped_steps = 0;  // cumulative number of steps without an update, because values were not finite or there
                               // were no targets

@@ -45,6 +45,18 @@ test_rows_of_tokens_have_only_listed_reads() {
   expect 0 ranks 2 train "$root/recipes/verify-moe.yaml" "${small[@]}" parallel.ep=2 schedule.moe.rows=token
   expect_listed run 'routing: ids'
 }
+# A step after an evaluation, a save and a replica check reads what every other step reads.
+test_step_counts_only_its_own_reads() {
+  local tiny=(train tiny.yaml train.steps=3 data.synthetic=false data.dataset=data model.vocab=0)
+  local disturbed=(train.eval_every=1 train.eval_sequences=5 checkpoint.every=1 distributed.replica_check_every=1)
+  reads_of_steps() { grep -oP '"host_reads":\{[^}]*\}' "$1/metrics.jsonl"; }
+  seq -f "line %g of a text about the quick brown fox that jumps over the lazy dog" 500 >text.txt
+  expect 0 "$HEXAD" prepare --input text.txt --output data --tokenizer bytes --heldout 0.1 --split-bytes 1024
+  expect 0 ranks 2 "${tiny[@]}" run.dir=plain checkpoint.every=0 checkpoint.at_end=false
+  expect 0 ranks 2 "${tiny[@]}" run.dir=disturbed "${disturbed[@]}"
+  expect_equal "$(reads_of_steps plain | wc -l)" 3
+  expect_equal "$(reads_of_steps disturbed)" "$(reads_of_steps plain)"
+}
 test_duel_has_only_listed_reads() {
   expect 0 ranks 2 train "$root/recipes/verify-moe.yaml" "${small[@]}" parallel.ep=2 model.moe.expert_bias=false \
     schedule.moe.fused=auto

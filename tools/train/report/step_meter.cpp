@@ -43,6 +43,16 @@ StepMeter::StepMeter(const Recipe& recipe, TrainingState& state, const comm::Wor
       flops_per_token_(flops_per_token),
       started_after_(state.progress.step) {}
 
+void StepMeter::begin_step() {
+  state_.instance.context.take_host_reads();  // discards the reads since the previous step
+  clock_.begin();
+}
+
+void StepMeter::end_step() {
+  clock_.end();
+  host_reads_ = state_.instance.context.take_host_reads();
+}
+
 telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   telemetry::StepMetrics m;
   m.step = state_.progress.step;
@@ -66,7 +76,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   if (!recipe_.stages.empty()) m.stage = stage_at(recipe_, m.step) + 1;
   m.time = telemetry::utc_time();
   add_memory(m);
-  for (const auto& [name, count] : state_.instance.context.take_host_reads()) m.host_reads[name] = count;
+  m.host_reads.insert(host_reads_.begin(), host_reads_.end());
   for (const std::string& text : clock_.report(m, state_.instance.context)) warn_(text);
   add_routers(m, result);
   return m;

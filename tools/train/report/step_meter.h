@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/device/context.h"
 #include "framework/telemetry/metrics.h"
 #include "layers/base/model_config.h"
 #include "layers/moe/router/router_statistics.h"
@@ -31,7 +32,11 @@ class StepMeter {
   StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
             double flops_per_token, std::function<void(const std::string&)> warn);
 
-  /// Returns the clock of the ranks, which marks the start and the end of each step.
+  /// Begins a step. Time, traffic and reads by the host between begin_step() and end_step() belong to the step. Call
+  /// both functions on the rank's own thread (RankClock::begin()).
+  void begin_step();
+  void end_step();
+  /// Returns the clock of the ranks. It also measures work between steps.
   RankClock& clock() { return clock_; }
   /// Returns the metrics of the step that has ended. Collective.
   telemetry::StepMetrics metrics_of(const StepResult& result);
@@ -53,6 +58,7 @@ class StepMeter {
   const std::unique_ptr<PeakMeter> peak_;
   const std::function<void(const std::string&)> warn_;
   RankClock clock_;
+  device::DeviceContext::HostReads host_reads_;  // reads by the host in the step that ended last
   const double flops_per_token_;
   double reported_peak_ = 0;     // peak FLOP/s of all ranks in the latest metrics; 0 before the first
   const int64_t started_after_;  // last step before the measured steps

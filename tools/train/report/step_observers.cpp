@@ -53,13 +53,13 @@ void StepObservers::begin_step(int64_t step) {
   inject_weight_fault(world_.rank(), step, state_.instance);
   trace_.begin_step(step);
   if (adviser_) adviser_->begin_step(step);
-  clock().begin();
+  meter_->begin_step();
   inject_slowness(world_.rank(), step, state_.instance.context.spans());
 }
 
 void StepObservers::end_step(const StepResult& result, telemetry::MetricsSink& sinks) {
   const int64_t step = state_.progress.step;
-  clock().end();
+  meter_->end_step();
   check_replicas(step);
   note_refused_windows(step);
   skipped_.note(step, result, directory_);
