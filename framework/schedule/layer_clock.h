@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "framework/device/stream.h"
 #include "framework/schedule/executor.h"
+#include "framework/schedule/pass_name.h"
 
 namespace hexad::schedule {
 
@@ -43,9 +43,9 @@ class StreamTimer final : public PartTimer {
 class LayerClock {
  public:
   virtual ~LayerClock() = default;
-  /// Starts to time the part `name` of a layer, for example "layers.0.moe forward". Called on the rank's thread. The
-  /// caller stops the timer, unless the part fails. Returns null if the time will not be read.
-  virtual std::shared_ptr<PartTimer> start(const std::string& name, device::Stream& stream) = 0;
+  /// Starts to time the part of a layer that runs `pass`. Called on the rank's thread. The caller stops the timer,
+  /// unless the part fails. Returns null if the time will not be read.
+  virtual std::shared_ptr<PartTimer> start(const PassName& pass, device::Stream& stream) = 0;
 };
 
 }  // namespace hexad::schedule

@@ -37,8 +37,8 @@ Experts::Config experts_config(const ModelConfig& c) {
 // number of levels, because all ranks must issue the same number of tasks.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all != ep::AllToAll::hierarchical) return;
-  const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
-  const std::optional<mesh::UnfitGroup> unfit = direct ? mesh.unfit_experts_group() : mesh.unfit_ep_group();
+  const bool esp_direct = s.esp_exchange_used() == ep::EspExchange::direct;
+  const std::optional<mesh::UnfitGroup> unfit = esp_direct ? mesh.unfit_experts_group() : mesh.unfit_ep_group();
   if (!unfit) return;
   std::vector<int> nodes;
   for (const int r : unfit->ranks) nodes.push_back(mesh.world().node_of_rank()[r]);
@@ -46,7 +46,7 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   const int rank = *std::min_element(unfit->ranks.begin(), unfit->ranks.end());
   if (unfit->unlike_others)
     fail(ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
-         direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ", rank,
+         esp_direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ", rank,
          " is ", grid.two_levels() ? "" : "not ",
          "on several nodes with equally many ranks, at least 2 each, and another group is",
          grid.two_levels() ? " not" : "", "; legal here: direct");
@@ -251,7 +251,7 @@ Value MoeLayer::shared_result(Tape& t, const Value& x, const ForwardContext& con
 
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& context,
                                       std::vector<Value> addends, const Dense& dense) const {
-  const auto timer = settings_.start("forward", t.stream);
+  const auto timer = settings_.start(PassKind::forward, t.stream);
   const Routed r = routed(input.data.dim(0));
   const Value x = r.held == Held::share ? take_share(t, input, settings_) : input;
   const int64_t rows = x.data.dim(0);

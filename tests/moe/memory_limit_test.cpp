@@ -23,7 +23,7 @@ namespace {
 // Runs passes. Records the largest amount of memory that a pass adds, and the largest number of chunks of a pass.
 class PassMeter final : public schedule::GraphRunner {
  public:
-  void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+  void run(const schedule::PassName&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     const auto before = context.allocator()->stats();
     context.allocator()->reset_peaks();
     schedule::execute(graph, context);
@@ -44,9 +44,9 @@ class PassMeter final : public schedule::GraphRunner {
 // In backward, `activations.fetch` waits for `experts`.
 class ChunkWaits final : public schedule::GraphRunner {
  public:
-  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+  void run(const schedule::PassName& pass, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     schedule::execute(graph, context);
-    if (name.ends_with(" forward"))
+    if (pass.kind == schedule::PassKind::forward)
       forward += waits(graph, "experts", "activations.offload");
     else
       backward += waits(graph, "activations.fetch", "experts");

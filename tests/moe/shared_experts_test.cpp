@@ -45,7 +45,7 @@ const Choice choices[] = {{"Plain", {}},
                           {"Replicated", {"duplicates=replicated"}, true},
                           {"S2Saa", {"duplicates=pause_after_gate", "overlap=a2a_allgather", "chunks=2"}, true},
                           {"O3", {"duplicates=drop", "overlap=a2a_allgather_copy", "chunks=3"}},
-                          {"Direct", {"esp_exchange=direct"}},
+                          {"EspDirect", {"esp_exchange=direct"}},
                           {"Tokens3", {"chunk_by=tokens", "chunks=3"}},
                           {"ReturnsLast", {"chunk_by=tokens", "chunks=3", "order=returns_last"}},
                           {"Experts2", {"chunk_by=experts", "chunks=2"}},
@@ -211,13 +211,13 @@ TEST_P(SharedExpertsOfRuns, OverlappedDenseMlpEqualsASequentialOne) {
 class Witness final : public schedule::GraphRunner {
  public:
   Witness(Parameter& down, const comm::ProcessGroup& world) : down_(down), world_(world) {}
-  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+  void run(const schedule::PassName& pass, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     const auto tasks = graph.tasks();
     const auto task =
         std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "shared_experts"; });
     const auto sent =
         std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "dispatch.a2a[0]"; });
-    Seen s{.pass = name.substr(name.rfind(' ') + 1), .had_gradient = down_.has_gradient()};
+    Seen s{.pass = pass.kind, .had_gradient = down_.has_gradient()};
     if (task != tasks.end()) {
       s.cost = task->spec.cost;
       EXPECT_LT(sent, task);
@@ -232,7 +232,7 @@ class Witness final : public schedule::GraphRunner {
     seen.push_back(std::move(s));
   }
   struct Seen {
-    std::string pass;
+    schedule::PassKind pass;
     std::optional<schedule::Cost> cost{};
     bool had_gradient = false, has_gradient = false;
     int64_t other_tensor_bytes = 0;

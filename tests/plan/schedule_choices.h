@@ -73,7 +73,7 @@ inline schedule::Rates machine(double latency, double bytes_per_second, double f
 
 /// Returns the times of a layer whose forward and backward take `seconds` each.
 inline std::vector<PassRecorder::LayerTime> layers_of(double seconds) {
-  return {{"moe forward", {0, seconds}}, {"moe backward", {0, seconds}}};
+  return {{{"moe", schedule::PassKind::forward}, {0, seconds}}, {{"moe", schedule::PassKind::backward}, {0, seconds}}};
 }
 
 /// Runs trials until the choice is made, at most `most` trials. In a trial of schedule s, the forward and the backward

@@ -120,8 +120,8 @@ TEST(ScheduleTrace, PredictionsAccountForTheWorkOfOtherRanks) {
 TEST(ScheduleTrace, SumsThePassesOfEachKind) {
   const ScheduleTrace trace = trace_of_two(traced_recipe());
   ASSERT_EQ(trace.kinds.size(), 2u);
-  EXPECT_EQ(trace.kinds[0].name, "forward");
-  EXPECT_EQ(trace.kinds[1].name, "backward");
+  EXPECT_EQ(trace.kinds[0].kind, schedule::PassKind::forward);
+  EXPECT_EQ(trace.kinds[1].kind, schedule::PassKind::backward);
   double predicted = 0, measured = 0;
   std::map<std::string, double> exposed;
   for (const ScheduleTrace::Kind& kind : trace.kinds) {
@@ -276,13 +276,13 @@ TEST(PassRecorder, TimesLayersAroundTheirPasses) {
       ASSERT_EQ(layers.size(), passes.size()) << layout;
       for (const PassRecorder::Recording& pass : passes) {
         const auto layer = std::ranges::find(layers, pass.name, &PassRecorder::LayerTime::name);
-        ASSERT_NE(layer, layers.end()) << layout << ": " << pass.name;
+        ASSERT_NE(layer, layers.end()) << layout << ": " << pass.name.text();
         // Threads may note the ends of exchanges after the layer has ended, so only the compute lane's ends count.
         double end = 0;
         for (size_t i = 0; i < pass.times.size(); ++i)
           if (pass.graph.tasks()[i].spec.lane == schedule::Lane::compute) end = std::max(end, pass.times[i].end);
-        EXPECT_LE(layer->time.begin, pass.begin() + clock_error) << layout << ": " << pass.name;
-        EXPECT_GE(layer->time.end, end - clock_error) << layout << ": " << pass.name;
+        EXPECT_LE(layer->time.begin, pass.begin() + clock_error) << layout << ": " << pass.name.text();
+        EXPECT_GE(layer->time.end, end - clock_error) << layout << ": " << pass.name.text();
         layers.erase(layer);  // the next pass of this name belongs to the next micro-batch
       }
     });

@@ -126,10 +126,11 @@ TEST(ScheduleChoice, Algorithm1HasAllTrialsIfOtherOpenChoicesMakeNoDifference) {
 }
 
 TEST(LayerSeconds, AddsTheMeansOfForwardAndBackward) {
-  EXPECT_DOUBLE_EQ(layer_seconds({{"layers.0.moe forward", {1, 2}},
-                                  {"layers.1.moe forward", {5, 8}},
-                                  {"layers.1.moe backward", {9, 14}},
-                                  {"layers.0.moe gradient of shares", {20, 20.5}}}),
+  using enum schedule::PassKind;
+  EXPECT_DOUBLE_EQ(layer_seconds({{{"layers.0.moe", forward}, {1, 2}},
+                                  {{"layers.1.moe", forward}, {5, 8}},
+                                  {{"layers.1.moe", backward}, {9, 14}},
+                                  {{"layers.0.moe", gradient_of_shares}, {20, 20.5}}}),
                    2 + 5 + 0.5);
 }
 

@@ -62,25 +62,25 @@ TEST(LayerContestant, ScheduleS2HasNoSecondBackwardGraph) {
   for (const std::string& task : tasks) EXPECT_EQ(task.find("shares.all_gather"), std::string::npos) << task;
 }
 
-TEST(LayerContestant, GraphWithUnknownOrUnexpectedNameThrows) {
+TEST(LayerContestant, GraphOfAnUnexpectedPassThrows) {
   on_ranks(1, [&](const comm::ProcessGroup& world) {
     const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0"});
     const mesh::Mesh mesh(world, recipe.parallel.sizes());
     bench::LayerContestant layer("layer", recipe, mesh, both_passes);
     device::DeviceContext context;
-    const auto message = [&](const std::string& name) -> std::string {
+    const auto message = [&](schedule::PassKind kind) -> std::string {
       try {
-        layer.run(name, {}, context);
+        layer.run({"moe", kind}, {}, context);
       } catch (const std::logic_error& error) {
         return error.what();
       }
       return "no error";
     };
-    EXPECT_NE(message("moe sideways")
-                  .find("the graph is called 'moe sideways'; expected a name that ends with "
-                        "forward, backward or gradient of shares"),
+    EXPECT_EQ(message(schedule::PassKind::forward), "no error");
+    EXPECT_NE(message(schedule::PassKind::backward).find("the graph 'moe backward' runs in forward; expected backward"),
               std::string::npos);
-    EXPECT_NE(message("moe backward").find("the graph 'moe backward' runs in forward; expected backward"),
+    EXPECT_NE(message(schedule::PassKind::gradient_of_shares)
+                  .find("the graph 'moe gradient of shares' runs in forward; expected backward"),
               std::string::npos);
   });
 }

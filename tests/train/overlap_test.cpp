@@ -197,21 +197,22 @@ TEST(PassesInTurns, MeetOnRanksWithDifferentCopies) {
 TEST(PassesInTurns, ErrorInOneMicroBatchEndsTheStep) {
   class Failing final : public schedule::GraphRunner {
    public:
-    Failing(ModelInstance& instance, std::string kind) : instance_(instance), kind_(std::move(kind)) {
+    Failing(ModelInstance& instance, schedule::PassKind kind) : instance_(instance), kind_(kind) {
       instance_.run_passes_by(this);
     }
     ~Failing() override { instance_.run_passes_by(nullptr); }
-    void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
-      if (name.ends_with(kind_) && ++passes_ == 4) fail(ExitCode::numeric, "no more ", kind_);
-      instance_.passes.run(name, graph, context);
+    void run(const schedule::PassName& pass, const schedule::TaskGraph& graph,
+             device::DeviceContext& context) override {
+      if (pass.kind == kind_ && ++passes_ == 4) fail(ExitCode::numeric, "no more ", name_of(kind_));
+      instance_.passes.run(pass, graph, context);
     }
 
    private:
     ModelInstance& instance_;
-    const std::string kind_;
+    const schedule::PassKind kind_;
     int passes_ = 0;
   };
-  const auto error_under = [&](const std::string& kind, const std::vector<std::string>& overrides) {
+  const auto error_under = [&](schedule::PassKind kind, const std::vector<std::string>& overrides) {
     return message_of(ExitCode::numeric, [&] {
       on_ranks(2, [&](const comm::ProcessGroup& world) {
         TrainingRun run(recipe_for({"", 2, {"parallel.ep=2", in_turns}}, overrides), world);
@@ -220,11 +221,11 @@ TEST(PassesInTurns, ErrorInOneMicroBatchEndsTheStep) {
       });
     });
   };
-  for (const std::string kind : {"forward", "backward"})
+  for (const schedule::PassKind kind : {schedule::PassKind::forward, schedule::PassKind::backward})
     for (const std::string lanes : {"false", "true"}) {
       const std::string own_threads = "schedule.worker_lanes=" + lanes;
-      EXPECT_EQ(error_under(kind, {own_threads}), "no more " + kind);
-      EXPECT_EQ(error_under(kind, restored("s1", {own_threads})), "no more " + kind);
+      EXPECT_EQ(error_under(kind, {own_threads}), cat("no more ", name_of(kind)));
+      EXPECT_EQ(error_under(kind, restored("s1", {own_threads})), cat("no more ", name_of(kind)));
     }
 }
 

@@ -120,7 +120,7 @@ TEST(ExpertsInParts, UseABiasAddedByAnotherRank) {
 
 class ChunkCounter final : public schedule::GraphRunner {
  public:
-  void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+  void run(const schedule::PassName&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     const auto tasks = graph.tasks();
     most = std::max<int64_t>(most, std::count_if(tasks.begin(), tasks.end(), [](const schedule::Task& t) {
                                return t.spec.name.starts_with("experts");

@@ -28,7 +28,7 @@ using Kind = Operation::Kind;
 // Executes graphs. While the work of a task is issued, `running` is the name of the task.
 class NamedTasks final : public schedule::GraphRunner {
  public:
-  void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+  void run(const schedule::PassName&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     schedule::TaskGraph named;
     for (const schedule::Task& task : graph.tasks())
       named.add(task.spec, task.after, [this, &task](Stream& s) {
@@ -46,7 +46,7 @@ class NamedTasks final : public schedule::GraphRunner {
 class RepeatedTask final : public schedule::GraphRunner {
  public:
   explicit RepeatedTask(std::string name) : name_(std::move(name)) {}
-  void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+  void run(const schedule::PassName&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     schedule::TaskGraph repeated;
     for (const schedule::Task& task : graph.tasks())
       repeated.add(task.spec, task.after, [&task, twice = task.spec.name == name_](Stream& s) {

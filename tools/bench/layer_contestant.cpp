@@ -26,15 +26,9 @@ namespace {
 
 bool is_tensor_group(const schedule::TaskSpec& task) { return task.cost.group == "tp" || task.cost.group == "etp"; }
 
-// Returns the pass to which the graph `name` belongs, as an index of pass_names. Under Parm's S1, backward has a second
-// graph, the gradient of shares. Throws std::logic_error if the name is unknown.
-size_t pass_of_graph(std::string_view name) {
-  if (name.ends_with(" forward")) return 0;
-  const bool is_backward = name.ends_with(" backward") || name.ends_with(" gradient of shares");
-  require(is_backward, "[layer_contestant] the graph is called '", name,
-          "'; expected a name that ends with forward, backward or gradient of shares");
-  return 1;
-}
+// Returns the pass to which graphs of this kind belong, as an index of pass_names. Under Parm's S1, backward has a
+// second graph, the gradient of shares.
+size_t pass_of_graph(schedule::PassKind kind) { return kind == schedule::PassKind::forward ? 0 : 1; }
 
 // Appends the spans of `next` to `all`. The first task of `next` begins when the last task of `all` ends.
 void append(Timeline& all, Timeline next) {
@@ -135,9 +129,10 @@ void LayerContestant::list(size_t pass, std::string_view head, std::ostream& out
   }
 }
 
-void LayerContestant::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
-  const size_t pass = pass_of_graph(name);
-  require(pass == pass_, "[layer_contestant] the graph '", name, "' runs in ", pass_names[pass_], "; expected ",
+void LayerContestant::run(const schedule::PassName& name, const schedule::TaskGraph& graph,
+                          device::DeviceContext& context) {
+  const size_t pass = pass_of_graph(name.kind);
+  require(pass == pass_, "[layer_contestant] the graph '", name.text(), "' runs in ", pass_names[pass_], "; expected ",
           pass_names[pass]);
   std::vector<schedule::TaskTime> times;
   schedule::execute(graph, context, &times);

@@ -29,7 +29,8 @@ struct Measurement {
   double seconds = 0, graph = 0, communication = 0, computation = 0, ep_bytes = 0, tp_bytes = 0, peak_bytes = 0;
 };
 
-inline constexpr std::array<std::string_view, 2> pass_names{"forward", "backward"};
+inline constexpr std::array<std::string_view, 2> pass_names{name_of(schedule::PassKind::forward),
+                                                            name_of(schedule::PassKind::backward)};
 inline constexpr std::array<std::string_view, 2> part_names{"dispatch", "combine"};  // parts of forward
 
 struct Prediction {
@@ -76,7 +77,7 @@ class LayerContestant final : public schedule::GraphRunner {
   /// of pass_names.
   void list(size_t pass, std::string_view head, std::ostream& out) const;
 
-  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+  void run(const schedule::PassName& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
 
  private:
   device::Stream& stream() { return context_.compute(); }

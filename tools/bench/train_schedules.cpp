@@ -165,7 +165,7 @@ PassTimes times_of(const std::vector<PassRecorder::Recording>& passes) {
     const double exchange = seconds_of(t, {TaskKind::all_to_all, TaskKind::all_gather});
     sum.all += t.total(), sum.exposed += t.exposed(), sum.exchange += exchange;
     sum.all_to_all += seconds_of(t, {TaskKind::all_to_all});
-    if (!pass.name.ends_with(" forward")) continue;
+    if (pass.name.kind != schedule::PassKind::forward) continue;
     ++forwards, sum.forward += t.total(), sum.forward_exchange += exchange;
   }
   if (forwards > 0) sum.forward /= forwards, sum.forward_exchange /= forwards;

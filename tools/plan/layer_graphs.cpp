@@ -137,14 +137,14 @@ class WorkRecorder final : public schedule::GraphRunner, public schedule::LayerC
  public:
   explicit WorkRecorder(const IssuedWork& issued) : issued_(issued) {}
 
-  void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+  void run(const schedule::PassName&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     add_outside();
     if (recording_) work.graphs.push_back(schedule::without_work(graph));
     schedule::execute(graph, context);
     next_ = issued_.issues();
   }
-  std::shared_ptr<schedule::PartTimer> start(const std::string& name, device::Stream&) override {
-    recording_ = parts_.insert(name).second;
+  std::shared_ptr<schedule::PartTimer> start(const schedule::PassName& pass, device::Stream&) override {
+    recording_ = parts_.insert(pass).second;
     next_ = issued_.issues();
     return std::make_shared<Timer>(*this);
   }
@@ -167,7 +167,7 @@ class WorkRecorder final : public schedule::GraphRunner, public schedule::LayerC
   }
 
   const IssuedWork& issued_;
-  std::set<std::string> parts_;
+  std::set<schedule::PassName> parts_;
   bool recording_ = false;
   size_t next_ = 0;  // first operation that is not recorded yet
 };

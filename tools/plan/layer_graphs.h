@@ -12,8 +12,8 @@ namespace hexad::plan {
 
 /// Work of a micro-batch in an MoE layer on one rank, from the start to the end of the parts that a LayerClock times.
 struct LayerWork {
-  /// Graphs in execution order: forward, backward and, under Parm's S1, "gradient of shares". The tasks cannot be
-  /// executed.
+  /// Graphs in execution order, which is the order of schedule::PassKind. Only Parm's S1 has the graph
+  /// gradient_of_shares. The tasks cannot be executed.
   std::vector<schedule::TaskGraph> graphs{};
   /// Kernels, copies and transfers before and after the graphs, in the order of their issue. They do not overlap. Among
   /// them are the router, the exchanges that precede a graph (of counts, ids, scores), shared experts that compute

@@ -150,11 +150,11 @@ class SchedulePrices {
 
 double layer_seconds(const std::vector<PassRecorder::LayerTime>& layers) {
   double sum = 0;
-  for (const char* part : {" forward", " backward", " gradient of shares"}) {
+  for (const auto& [kind, name] : enum_names(schedule::PassKind{})) {
     double seconds = 0;
     int64_t count = 0;
     for (const PassRecorder::LayerTime& l : layers)
-      if (l.name.ends_with(part)) seconds += l.time.end - l.time.begin, ++count;
+      if (l.name.kind == kind) seconds += l.time.end - l.time.begin, ++count;
     if (count > 0) sum += seconds / static_cast<double>(count);
   }
   return sum;

@@ -68,7 +68,7 @@ struct Sum {
 /// Trace of one rank, as rank 0 receives it.
 struct RankTrace {
   telemetry::TraceRecords records{};
-  std::map<std::string, Sum> kinds{};
+  std::map<schedule::PassKind, Sum> kinds{};
   std::set<std::string> assumed_links{};
 };
 
@@ -157,8 +157,7 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
     const PassRecorder::Recording& pass = *at;
     const Timeline measured = schedule::measured(pass.graph, pass.times);
     Timeline predicted = predictions[at - passes.data()];
-    trace.kinds[pass.name.substr(pass.name.find(' ') + 1)].add(
-        sum_of(measured, with_others(measured, pass, passes), predicted));
+    trace.kinds[pass.name.kind].add(sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
     // A predicted pass begins when the measured pass begins. If the previous prediction of its row ends later, the pass
     // begins at that end, because passes in one row must not overlap.
@@ -169,7 +168,7 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
     rows.measured_end = begin + measured.total(), rows.predicted_end = begin + predicted.total();
     for (TraceEvent& e : telemetry::trace_events({&measured, &predicted}, rank, 1e6 * begin)) {
       e.lane += rows.mark;
-      e.args["pass"] = pass.name;
+      e.args["pass"] = pass.name.text();
       trace.records.events.push_back(std::move(e));
     }
   }
@@ -180,14 +179,13 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Recording>&
                                      const std::vector<Timeline>& predictions) {
   std::vector<std::string> pictures;
   if (passes.empty()) return pictures;
-  const std::string layer = passes.front().name.substr(0, passes.front().name.find(' '));
-  for (const char* kind : {"forward", "backward"}) {
-    const std::string name = cat(layer, " ", kind);
+  for (const schedule::PassKind kind : {schedule::PassKind::forward, schedule::PassKind::backward}) {
+    const schedule::PassName name{passes.front().name.layer, kind};
     const auto pass = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.name == name; });
     if (pass == passes.end()) continue;
     const Timeline measured = schedule::measured(pass->graph, pass->times);
     const Timeline& predicted = predictions[pass - passes.begin()];
-    pictures.push_back(telemetry::timeline_svg(name + ", rank 0", {&measured, &predicted}));
+    pictures.push_back(telemetry::timeline_svg(name.text() + ", rank 0", {&measured, &predicted}));
   }
   return pictures;
 }
@@ -215,8 +213,8 @@ Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
 std::string ScheduleTrace::line(const Kind& kind) {
   const telemetry::ScheduleMetrics& s = kind.seconds;
   std::string out =
-      fmt::format("{}: predicted {:.2f} ms, measured {:.2f} ms ({:+.1f}%), exposed communication {:.2f} ms", kind.name,
-                  1e3 * s.predicted_seconds, 1e3 * s.measured_seconds,
+      fmt::format("{}: predicted {:.2f} ms, measured {:.2f} ms ({:+.1f}%), exposed communication {:.2f} ms",
+                  name_of(kind.kind), 1e3 * s.predicted_seconds, 1e3 * s.measured_seconds,
                   100 * (s.predicted_seconds / s.measured_seconds - 1), 1e3 * kind.exposed);
   const char* separator = ": ";
   for (const auto& [name, seconds] : s.exposed_seconds) {
@@ -239,24 +237,22 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Record
   telemetry::TraceRecords records;
   gather_trace_records(mine.records, world, device, records);
   out.events = std::move(records.events);
-  std::map<std::string, Sum> kinds;
+  std::map<schedule::PassKind, Sum> kinds;
   std::set<std::string> assumed;
   double with_layers = 0;  // number of ranks with MoE layers; ranks of purely dense stages have none
   gather_bytes(Json::to_cbor({{"kinds", mine.kinds}, {"assumed", mine.assumed_links}}), world, device,
                [&](int, const std::vector<uint8_t>& bytes) {
                  const Json json = Json::from_cbor(bytes);
                  with_layers += json.at("kinds").empty() ? 0 : 1;
-                 for (const auto& [name, sum] : json.at("kinds").items()) kinds[name].add(sum.get<Sum>());
+                 for (const auto& [kind, sum] : json.at("kinds").get<decltype(kinds)>()) kinds[kind].add(sum);
                  assumed.merge(json.at("assumed").get<std::set<std::string>>());
                });
   if (world.rank() != 0) return {};
 
   out.pictures = pictures_of(passes, predictions);
-  for (const char* name : {"forward", "backward", "gradient of shares"}) {
-    if (!kinds.contains(name)) continue;
-    const Sum& sum = kinds.at(name);
+  for (const auto& [kind, sum] : kinds) {
     const telemetry::ScheduleMetrics& of_rank =
-        out.kinds.emplace_back(ScheduleTrace::Kind{name, sum.passes, sum.over(with_layers), sum.exposed / with_layers})
+        out.kinds.emplace_back(ScheduleTrace::Kind{kind, sum.passes, sum.over(with_layers), sum.exposed / with_layers})
             .seconds;
     out.total.predicted_seconds += of_rank.predicted_seconds, out.total.measured_seconds += of_rank.measured_seconds;
     for (const auto& [collective, seconds] : of_rank.exposed_seconds) out.total.exposed_seconds[collective] += seconds;

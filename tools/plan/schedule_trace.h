@@ -35,10 +35,9 @@ struct ScheduleTrace {
   double begin = 0;                           // start of the first pass, in seconds of rank 0's base::now()
   std::vector<telemetry::TraceEvent> events;  // events of all ranks; times are relative to `begin`
 
-  /// Totals of all graphs of one kind: "forward", "backward" or, under Parm's S1, "gradient of shares". Graphs of the
-  /// last kind gather gradients after the gate's gradient is computed.
+  /// Totals of all passes of one kind.
   struct Kind {
-    std::string name;
+    schedule::PassKind kind;
     int64_t passes = 0;                    // number of passes on all ranks
     telemetry::ScheduleMetrics seconds{};  // means over ranks with MoE layers
     double exposed = 0;  // seconds of exposed communication per rank; simultaneous collectives count once
@@ -56,8 +55,8 @@ struct ScheduleTrace {
 };
 
 /// Gathers the trace on rank 0. Predicts each pass together with the passes of all ranks of Predictor::meeting. The
-/// k-th pass of a name is paired with the k-th pass of the same name on the other ranks. Returns none on ranks other
-/// than 0. Collective.
+/// k-th pass of a PassName is paired with the k-th pass of the same name on the other ranks. Returns none on ranks
+/// other than 0. Collective.
 std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Recording>& passes,
                                           const Predictor& predictor, const comm::ProcessGroup& world,
                                           device::Device device);

@@ -306,7 +306,7 @@ Tensor gather_gradient_of_shares(const PassSettings& settings, const Tensor& own
   schedule::TaskGraph graph;
   graph.add({Lane::intra, "shares.all_gather", share_gather_cost(ranks, own.bytes()), TaskKind::all_gather}, {},
             share_gather_work(ranks, share, all));
-  run_graph(graph, settings, "gradient of shares", own.device());
+  run_graph(graph, settings, PassKind::gradient_of_shares, own.device());
   return all.take();
 }
 

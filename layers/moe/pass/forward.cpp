@@ -154,7 +154,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   Handoff<Tensor> all = routes.collection   ? add_sum(g, x, sum_collected)
                         : times.sums_shares ? add_gathering(g, own_tokens, own, sum_own_slots)
                                             : own;
-  g.run("forward");
+  g.run(PassKind::forward);
   expert_weights.reset();  // frees memory before the shared experts gather their weights under ZeRO-3
   const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;
   if (times.sums_in_pass()) return {all.take(), slot_results};

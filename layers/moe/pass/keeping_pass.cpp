@@ -198,7 +198,7 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
   const bool weights_wait = at_end || gradients.take_dweights;
   add_share_gather(g, weights_wait ? std::vector{summed} : g.return_tasks(), "combine.gather_weights", dweights.bytes(),
                    own_dweights, all_dweights);
-  g.run("backward");
+  g.run(PassKind::backward);
 
   // The sum is rounded before other gradients are added. The result therefore does not depend on the number of chunks.
   b.accumulate(0, dx.take());
@@ -274,7 +274,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   g.add_steps(steps);
   shadows.add_reduction(std::move(shadow_gradients));
   if (routes.inputs_alike) return run_kept_for_sharers(g, combine, gradients, dtokens.read(), dout, dweights, b);
-  g.run("backward");
+  g.run(PassKind::backward);
   if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);
 }

@@ -29,7 +29,7 @@ Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {
   Tensor own = Tensor::empty({share, x.data.dim(1)}, x.data.dtype(), x.data.device());
   kernels_of(own).pointwise.copy(tape.stream, own, x.data.slice(0, begin, begin + share));
   return tape.record("take_share", own, {x}, {}, [settings](Backward& b, const Tensor& dout, const Saved&) {
-    const auto timer = settings.start("gradient of shares", b.stream);
+    const auto timer = settings.start(PassKind::gradient_of_shares, b.stream);
     b.accumulate(0, gather_gradient_of_shares(settings, dout));
     if (timer) timer->stop(b.stream);
   });

@@ -24,7 +24,7 @@ Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Valu
       "moe_pass", {out}, inputs, saved,
       [pullback = std::move(pullback), first_addend, count = inputs.size(), shares_pass, first = first_shared_op,
        routes = routes](Backward& b, const Tensor& dout, const Saved& kept) {
-        const auto timer = routes->settings.start("backward", b.stream);
+        const auto timer = routes->settings.start(PassKind::backward, b.stream);
         for (size_t i = first_addend; i < count; ++i) b.accumulate(i, dout);
         if (!shares_pass) b.replay_from(first);
         pullback(b, dout, kept);

@@ -78,9 +78,9 @@ void PassGraph::add_steps(const PassSteps& steps) {
   }
 }
 
-void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device) {
+void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, PassKind kind, Device device) {
   if (settings.runner)
-    settings.runner->run(cat(settings.name, " ", name), graph, device.context());
+    settings.runner->run({settings.name, kind}, graph, device.context());
   else
     schedule::execute(graph, device.context());
 }

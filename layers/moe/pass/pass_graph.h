@@ -56,9 +56,9 @@ struct PassSteps {
   std::function<void(size_t)> weight_gradients{};  // empty if the pass has no weight gradients
 };
 
-/// Runs `graph` under the name settings.name + " " + `name`. Uses settings.runner, or runs the graph directly if the
+/// Runs `graph`, the graph of the layer's pass of this kind. Uses settings.runner, or runs the graph directly if the
 /// runner is null.
-void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device);
+void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, PassKind kind, Device device);
 
 /// Buffers of the chunks of a pass.
 enum class Buffers : uint8_t {
@@ -91,7 +91,7 @@ class PassGraph {
   /// Calls the steps in the schedule's issue order or, if chunks are computed together, stage by stage. Throws
   /// Error(usage) if the issue order is used and illegal.
   void add_steps(const PassSteps& steps);
-  void run(std::string_view name) const { run_graph(graph_, routes.settings, name, device); }
+  void run(PassKind kind) const { run_graph(graph_, routes.settings, kind, device); }
   const schedule::TaskGraph& graph() const { return graph_; }
 
   /// Adds a task to lane `lane`. The task starts after the tasks `after`; entries no_task are ignored. With

@@ -31,7 +31,7 @@ void run_restored_for_sharers(PassGraph& g, const Tensor& dx, const Tensor& dwei
   own_dx.put(dx), own_dweights.put(dweights);
   add_share_gather(g, g.return_tasks(), "combine.all_gather", dx.bytes(), own_dx, all_dx);
   add_share_gather(g, g.return_tasks(), "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
-  g.run("backward");
+  g.run(PassKind::backward);
   b.accumulate(0, all_dx.take());
   b.accumulate(1, all_dweights.take());
 }
@@ -109,7 +109,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   for (size_t c = 0; c < routes.computations(); ++c) computed.push_back(expert_tasks.computed(c).by);
   shadows.add_reduction(std::move(computed));
   if (routes.inputs_alike) return run_restored_for_sharers(g, dx, dweights, b);
-  g.run("backward");
+  g.run(PassKind::backward);
   if (routes.copies > 1) {
     const auto& pointwise = kernels_of(dout).pointwise;
     pointwise.scale(b.stream, dx, routes.copies);

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "framework/schedule/graph_runner.h"
@@ -16,6 +15,8 @@
 #include "parallel/ep/routing_plan.h"
 
 namespace hexad::moe {
+
+using schedule::PassKind;
 
 /// Groups in which a pass communicates.
 struct PassGroups {
@@ -31,7 +32,7 @@ struct PassSettings {
   ep::ExpertGroups groups;
   const comm::ProcessGroup* tensor;                    // tensor-parallel ranks, which may hold the same tokens
   std::vector<int> tensor_ep_ranks;                    // ep rank of each rank of `tensor`
-  std::string name;                                    // name of the layer, part of the name of each pass
+  std::string name;                                    // name of the layer, for PassName
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes run directly
   schedule::LayerClock* clock = nullptr;               // times forward and backward; null: they are not timed
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
@@ -42,10 +43,10 @@ struct PassSettings {
   std::optional<PassGroups> lane_groups{};
   kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: unset means off
 
-  /// Starts to time one part of the layer. `part` is the name of the graph that runs in this part, such as "forward".
-  /// The caller calls PartTimer::stop() of the result. Returns null if the part is not timed.
-  std::shared_ptr<schedule::PartTimer> start(std::string_view part, Stream& stream) const {
-    return clock ? clock->start(base::cat(name, " ", part), stream) : nullptr;
+  /// Starts to time the part of the layer that runs a pass of this kind. The caller calls PartTimer::stop() of the
+  /// result. Returns null if the part is not timed.
+  std::shared_ptr<schedule::PartTimer> start(PassKind kind, Stream& stream) const {
+    return clock ? clock->start({name, kind}, stream) : nullptr;
   }
 
   /// True if one kernel call computes the experts' first product and their activation. Applies only where the products

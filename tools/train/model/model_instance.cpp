@@ -148,14 +148,15 @@ void ModelInstance::time_layers_by(schedule::LayerClock* clock) {
   for (const auto& place : model.moe_layers()) place.layer->time_by(clock ? clock : &passes);
 }
 
-void PassesAsFibers::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
+void PassesAsFibers::run(const schedule::PassName& name, const schedule::TaskGraph& graph,
+                         device::DeviceContext& context) {
   if (recorders.empty()) return schedule::execute(graph, context, nullptr, &fibers_);
   const schedule::ReadTimes times = schedule::execute_measured(graph, context, &fibers_);
   if (graph.tasks().empty()) return;
   for (PassRecorder* recorder : recorders) recorder->add({name, schedule::without_work(graph), {}}, times);
 }
 
-std::shared_ptr<schedule::PartTimer> PassesAsFibers::start(const std::string& name, device::Stream& stream) {
+std::shared_ptr<schedule::PartTimer> PassesAsFibers::start(const schedule::PassName& name, device::Stream& stream) {
   if (recorders.empty()) return nullptr;
   const auto timer = std::make_shared<schedule::StreamTimer>(stream);
   for (PassRecorder* recorder : recorders) recorder->add(name, timer);

@@ -36,8 +36,8 @@ class RepeatedLayers;
 class PassesAsFibers final : public schedule::GraphRunner, public schedule::LayerClock {
  public:
   explicit PassesAsFibers(schedule::Fibers& fibers) : fibers_(fibers) {}
-  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
-  std::shared_ptr<schedule::PartTimer> start(const std::string& name, device::Stream& stream) override;
+  void run(const schedule::PassName& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+  std::shared_ptr<schedule::PartTimer> start(const schedule::PassName& name, device::Stream& stream) override;
 
   std::vector<PassRecorder*> recorders;  // recorders that receive each pass
 

@@ -18,7 +18,7 @@ void PassRecorder::add(Recording recording, schedule::ReadTimes times) {
   unread_.push_back(std::move(times));
 }
 
-void PassRecorder::add(const std::string& name, std::shared_ptr<const schedule::StreamTimer> timer) {
+void PassRecorder::add(const schedule::PassName& name, std::shared_ptr<const schedule::StreamTimer> timer) {
   timers_.emplace_back(name, std::move(timer));
 }
 

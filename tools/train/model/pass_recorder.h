@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,7 +17,7 @@ namespace hexad::train {
 class PassRecorder {
  public:
   struct Recording {
-    std::string name;           // such as "layers.0.moe forward"
+    schedule::PassName name;
     schedule::TaskGraph graph;  // its tasks have no functions
     std::vector<schedule::TaskTime> times;
 
@@ -27,7 +26,7 @@ class PassRecorder {
   };
   /// Time of a layer's forward or backward, with the exchanges and kernels before and after its pass.
   struct LayerTime {
-    std::string name;  // name of the pass, such as "layers.0.moe forward"
+    schedule::PassName name;  // name of the pass
     schedule::TaskTime time;
   };
   explicit PassRecorder(ModelInstance& instance);
@@ -39,7 +38,7 @@ class PassRecorder {
   void add(Recording recording, schedule::ReadTimes times);
   /// Adds the forward or the backward of a layer, which `timer` has timed. layers() reads the timer, which must have
   /// been stopped by then.
-  void add(const std::string& name, std::shared_ptr<const schedule::StreamTimer> timer);
+  void add(const schedule::PassName& name, std::shared_ptr<const schedule::StreamTimer> timer);
   /// Returns the times of the layers, in the order in which the layers began. Blocks like passes().
   std::vector<LayerTime> layers() const;
   /// Returns the passes, in the order in which their last tasks were issued. Passes without tasks are omitted. Blocks
@@ -48,7 +47,7 @@ class PassRecorder {
 
  private:
   ModelInstance& instance_;
-  std::vector<std::pair<std::string, std::shared_ptr<const schedule::StreamTimer>>> timers_;
+  std::vector<std::pair<schedule::PassName, std::shared_ptr<const schedule::StreamTimer>>> timers_;
   mutable std::vector<Recording> passes_;
   mutable std::vector<schedule::ReadTimes> unread_;  // functions that read the times of the last elements of passes_
 };

@@ -98,7 +98,7 @@ void RunTrace::close_step() {
   for (const PassRecorder::Recording& pass : passes_->passes()) {
     const schedule::Timeline measured = schedule::measured(pass.graph, pass.times);
     for (TraceEvent& e : trace_events({&measured, nullptr}, world_.rank(), 1e6 * (pass.begin() - *zero_))) {
-      e.args["pass"] = pass.name;
+      e.args["pass"] = pass.name.text();
       events.push_back(std::move(e));
     }
   }
