@@ -142,14 +142,14 @@ void Combine::add_reduce_scatter(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const std::vector<int64_t>& shared = counts.return_counts().shared;
   const int64_t mine = counts.rows_to_return() * g_.row_bytes();
-  append(
-      chunk, Lane::intra, TaskKind::reduce_scatter, "reduce_scatter",
-      PassGraph::transfer_cost(g_.etp, "etp", ep::sum_of(shared) * g_.row_bytes() - mine, (g_.etp.size() - 1) * mine),
-      on_lane([format = format_, &shared, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) mutable {
-        const Rows addends = rows.take();
-        const auto sum = [&](const Tensor& x) { return x.defined() ? ep::add_shared_rows(shared, x, etp, s) : x; };
-        rows.put({format.gather_packed(s, {sum(addends.values), {}, sum(addends.row_weights)})});
-      }));
+  append(chunk, Lane::intra, TaskKind::reduce_scatter, "reduce_scatter",
+         PassGraph::transfer_cost(g_.etp, "etp", ep::sum_of(shared) * g_.row_bytes() - mine,
+                                  (g_.etp.size() - 1) * mine),
+         on_lane([format = format_, &shared, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) mutable {
+           const Rows addends = rows.take();
+           const auto sum = [&](const Tensor& x) { return x.defined() ? ep::add_shared_rows(shared, x, etp, s) : x; };
+           rows.put({format.gather_packed(s, {sum(addends.values), {}, sum(addends.row_weights)})});
+         }));
 }
 
 // Sums the addends of the etp ranks, and packs the sums. Each etp rank has addends for all rows, and receives all sums.
@@ -273,6 +273,19 @@ void Combine::add_all_gather(size_t chunk) {
            const Tensor own = slot_rows.read().values.slice(0, chunk_counts.slots_begin, chunk_counts.slots_end);
            return ep::gather_rows(counts, own, group, s, out).arrived;
          });
+}
+
+void Combine::sum_own_slots(Stream& s, const Tensor& out, const Tensor& weights,
+                            std::span<const Tensor> addends) const {
+  const Routes& routes = g_.routes;
+  const Tensor own_weights = weights.defined() ? routes.own_rows_of_result(weights) : Tensor{};
+  kernels::kernels(g_.device).permute.combine(s, out, slot_rows().values, routes.rows_of_own_slots(), own_weights,
+                                              addends);
+}
+
+void Combine::sum_collected_slots(Stream& s, const Tensor& out, const Tensor& weights,
+                                  std::span<const Tensor> addends) const {
+  kernels::kernels(g_.device).permute.combine(s, out, collected_, options_.collection->rows, weights, addends);
 }
 
 // True if ranks that share an expert's width sum their results before the return.

@@ -1,6 +1,8 @@
 // Returns the experts' results to the ranks of their tokens.
 #pragma once
 
+#include <span>
+
 #include "layers/moe/pass/expert_tasks.h"
 #include "layers/moe/pass/phased_combine.h"
 
@@ -34,7 +36,14 @@ class Combine {
   /// they are summed; undefined: not multiplied.
   void add(size_t chunk, const Computed& computed, Handoff<Tensor> row_weights);
 
-  // Call the next two functions only in a pass that is not bounded, once its rows have returned.
+  // Call the next four functions only in a pass that is not bounded, once its rows have returned.
+  /// Sums the slot rows of this rank's own tokens. This is the last step of a token's way: out[t] = sum_k weights[t, k]
+  /// * row of slot (t, k), plus row t of each of `addends`. `out` [end - begin, D] and the addends have one row per own
+  /// token. `weights` [T, K] has one row per own token or per token of the result. If `weights` is undefined, all
+  /// weights are 1.
+  void sum_own_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;
+  /// Sums the gathered rows of all tokens of the result in the same way. Requires a RowCollection.
+  void sum_collected_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;
   /// Returns the slot rows: values [S, D] in the order of RoutingIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }

@@ -39,16 +39,16 @@ Handoff<Tensor> add_sum(PassGraph& g, const Tensor& x, const std::function<void(
 }
 
 // Adds the tasks that combine and gather results. Used if each tensor-parallel rank sends a share of the tokens, but
-// needs the results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`. A bounded pass does
-// not call `sum_own_slots`, because other tasks have written these results to `own`. Returns the results of all tokens.
+// needs the results of all tokens. `sum` computes the results of this rank's `tokens`. A bounded pass does not call
+// `sum`, because other tasks have written these results to `own`. Returns the results of all tokens.
 Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, Handoff<Tensor> own,
-                              const std::function<void(Stream&, const Tensor&)>& sum_own_slots) {
+                              const std::function<void(Stream&, const Tensor&)>& sum) {
   Handoff<Tensor> all;
   std::vector<TaskId> after = g.return_tasks();
   if (!g.bounded)
-    after = {add_token_combine(g, Lane::compute, [own, tokens, sum_own_slots](Stream& s) mutable {
+    after = {add_token_combine(g, Lane::compute, [own, tokens, sum](Stream& s) mutable {
       own.put(Tensor::like(tokens));
-      sum_own_slots(s, own.read());
+      sum(s, own.read());
     })};
   add_share_gather(g, std::move(after), "combine.all_gather", tokens.bytes(), own, all);
   return all;
@@ -140,19 +140,16 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      offloaded_before = keeps.offloaded->add_activations_offload(g, c, expert_tasks.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
-  // Computes T_O of all tokens from the rows that this rank gathered by chunk or set.
-  const auto sum_collected = [&](Stream& s, const Tensor& out) {
-    k.combine(s, out, combine.collected(), routes.collection->rows, weights_on_return,
-              rows_of_addends(addends, 0, out.dim(0)));
+  // Computes T_O of all tokens, from rows that this rank gathered by chunk or set.
+  const auto sum_all = [&](Stream& s, const Tensor& out) {
+    combine.sum_collected_slots(s, out, weights_on_return, rows_of_addends(addends, 0, out.dim(0)));
   };
-  // Computes T_O of this rank's own tokens: the weighted sum of each token's slot rows, plus its addends.
-  const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
-    const Tensor own_weights = weights_on_return.defined() ? routes.own_rows_of_result(weights_on_return) : Tensor{};
-    k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,
-              rows_of_addends(addends, routes.begin, routes.end));
+  // Computes T_O of this rank's own tokens.
+  const auto sum_own = [&](Stream& s, const Tensor& out) {
+    combine.sum_own_slots(s, out, weights_on_return, rows_of_addends(addends, routes.begin, routes.end));
   };
-  Handoff<Tensor> all = routes.collection   ? add_sum(g, x, sum_collected)
-                        : times.sums_shares ? add_gathering(g, own_tokens, own, sum_own_slots)
+  Handoff<Tensor> all = routes.collection   ? add_sum(g, x, sum_all)
+                        : times.sums_shares ? add_gathering(g, own_tokens, own, sum_own)
                                             : own;
   g.run(PassKind::forward);
   expert_weights.reset();  // frees memory before the shared experts gather their weights under ZeRO-3
@@ -162,7 +159,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   // No task of the pass has summed slot rows. This is always the case if tp is 1 and the pass is not bounded.
   compute_shared(Times::Shared::after_pass);
   const Tensor out = Tensor::like(x);
-  sum_own_slots(stream, out);
+  sum_own(stream, out);
   return {out, slot_results};
 }
 

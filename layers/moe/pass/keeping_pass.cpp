@@ -150,37 +150,34 @@ GradientRows rows_to_weight(const Routes& routes, const Handoff<Tensor>& dtokens
                                const Rows&) { scatter_weights_to_slots(s, dweights, routes, computed_dweights); }};
 }
 
-// Accumulates the gradients of the op's inputs on ranks that do not gather these gradients. `dslots` are the gradients
+// Accumulates the gradients of the op's inputs on ranks that do not gather these gradients. `combine` has the gradients
 // of the slot rows. `dweights` are the gradients of the routing plan's weights. The gradient of a token is the sum over
 // its slots. If each token is computed `copies` times, both gradients are multiplied by `copies`. Later, the router's
 // pullbacks receive the gradients of the weights and add to the gradient of x.
-void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
-  const auto& k = kernels_of(dout);
+void accumulate(const Routes& routes, const Tensor& dout, const Combine& combine, const Tensor& dweights, Backward& b) {
+  const auto& pointwise = kernels_of(dout).pointwise;
   const Tensor own_dweights = routes.own_rows_of_plan(dweights);
-  if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
+  if (routes.copies > 1) pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
   if (routes.copies == 1) {
     b.accumulate(0, own_shape, dout.dtype(), [&](const Tensor& dx, const Tensor& so_far) {
-      const std::span<const Tensor> addends(&so_far, so_far.defined() ? 1 : 0);
-      k.permute.combine(b.stream, dx, dslots, routes.rows_of_own_slots(), {}, addends);
+      combine.sum_own_slots(b.stream, dx, {}, std::span(&so_far, so_far.defined() ? 1 : 0));
     });
   } else {
     const Tensor dx = Tensor::empty(own_shape, dout.dtype(), dout.device());
-    k.permute.combine(b.stream, dx, dslots, routes.rows_of_own_slots(), {}, {});
-    k.pointwise.scale(b.stream, dx, routes.copies);
+    combine.sum_own_slots(b.stream, dx, {}, {});
+    pointwise.scale(b.stream, dx, routes.copies);
     b.accumulate(0, dx);
   }
   b.accumulate(1, own_dweights);
 }
 
 // Runs the pass `g` for tensor-parallel ranks that hold the same inputs. First adds the tasks that sum and gather the
-// gradients of the inputs. The rows of x's gradients are gathered by chunk or set (Combine::collected) and then summed,
-// or the sums are gathered at the end. Finally accumulates the gradients on the tape.
+// gradients of the inputs. The rows of x's gradients are gathered by chunk or set (RowCollection) and then summed, or
+// the sums are gathered at the end. Finally accumulates the gradients on the tape.
 void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
                           const Tensor& dout, const Tensor& dweights, Backward& b) {
-  const Routes& routes = g.routes;
-  const auto& k = kernels_of(dout).permute;
-  const bool at_end = !routes.collection;
+  const bool at_end = !g.routes.collection;
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
   // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
   const TaskId summed = add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
@@ -188,9 +185,9 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
     Handoff<Tensor>& sums = at_end ? own_dx : dx;
     sums.put(Tensor::like(at_end ? dtokens : dout));
     if (at_end)
-      k.combine(s, sums.read(), combine.slot_rows().values, routes.rows_of_own_slots(), {}, {});
+      combine.sum_own_slots(s, sums.read(), {}, {});
     else
-      k.combine(s, sums.read(), combine.collected(), routes.collection->rows, {}, {});
+      combine.sum_collected_slots(s, sums.read(), {}, {});
   });
   if (at_end) add_share_gather(g, {summed}, "combine.all_gather", dtokens.bytes(), own_dx, dx);
   own_dweights.put(dweights);
@@ -276,7 +273,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   if (routes.inputs_alike) return run_kept_for_sharers(g, combine, gradients, dtokens.read(), dout, dweights, b);
   g.run(PassKind::backward);
   if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());
-  accumulate(routes, dout, combine.slot_rows().values, dweights, b);
+  accumulate(routes, dout, combine, dweights, b);
 }
 
 // Pullback of the op that keeping_pass() records.
