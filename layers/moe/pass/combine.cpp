@@ -141,9 +141,9 @@ void Combine::add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff
 void Combine::add_reduce_scatter(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const std::vector<int64_t>& shared = counts.return_counts().shared;
-  const int64_t mine = counts.rows_to_return() * g_.row_bytes();
+  const int64_t mine = counts.rows_to_return() * format_.unpacked_bytes();
   append(chunk, Lane::intra, TaskKind::reduce_scatter, "reduce_scatter",
-         PassGraph::transfer_cost(g_.etp, "etp", ep::sum_of(shared) * g_.row_bytes() - mine,
+         PassGraph::transfer_cost(g_.etp, "etp", ep::sum_of(shared) * format_.unpacked_bytes() - mine,
                                   (g_.etp.size() - 1) * mine),
          on_lane([format = format_, &shared, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) mutable {
            const Rows addends = rows.take();
@@ -155,7 +155,7 @@ void Combine::add_reduce_scatter(size_t chunk) {
 // Sums the addends of the etp ranks, and packs the sums. Each etp rank has addends for all rows, and receives all sums.
 void Combine::add_all_reduce(size_t chunk) {
   const int64_t ranks = g_.etp.size();
-  const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_to_return() * g_.row_bytes() / ranks;
+  const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_to_return() * format_.unpacked_bytes() / ranks;
   append(chunk, Lane::intra, TaskKind::all_reduce, "all_reduce", PassGraph::transfer_cost(g_.etp, "etp", sent, sent),
          on_lane([format = format_, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) mutable {
            const Rows sums = rows.take();

@@ -29,9 +29,12 @@ struct RowFormat {
   const kernels::WireKernels* kernels = nullptr;  // null: the kernels of the device
 
   bool plain() const { return wire == kernels::WireFormat::model && row_weights == 0; }
+  /// Returns the bytes of a packed row.
   int64_t row_bytes() const {
     return plain() ? width * size_of(dtype) : kernels::wire_row_bytes(wire, dtype, width, row_weights);
   }
+  /// Returns the bytes of an unpacked row and its weights.
+  int64_t unpacked_bytes() const { return width * size_of(dtype) + row_weights * size_of(accumulator_dtype(dtype)); }
   /// Returns the rows of `source`, packed for sending. Returns source.values itself if the format is plain and there is
   /// no index.
   Tensor gather_packed(Stream& s, const RowSource& source) const;
