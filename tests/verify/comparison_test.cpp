@@ -131,7 +131,44 @@ TEST_F(Comparing, UnownedTensorIsAMismatch) {
   c.tensors(2, "weight", expected({1, 2}, {2}), {});
   const Comparison result = merged(c);
   ASSERT_EQ(result.mismatches.size(), 2u);
-  EXPECT_EQ(result.mismatches[1].detail, "the ranks own 0 of its 2 elements, expected one owner for each element");
+  EXPECT_EQ(result.mismatches[1].detail,
+            "element 0 is owned by no rank; expected one owner for each of its 2 elements");
+}
+
+TEST_F(Comparing, OverlapDoesNotHideAGap) {
+  for (const Measure measure : {Measure::largest, Measure::root_mean_square}) {
+    Comparer c(allowed, measure);
+    const WholeMap want = expected({1, 2, 3, 4}, {4});
+    const auto piece = [&](int64_t begin, const std::vector<double>& values) {
+      return Piece{"w", {4}, {{0}, {4}}, begin, tensor(values, {static_cast<int64_t>(values.size())}), true};
+    };
+    c.tensors(1, "weight", want, {piece(0, {1, 2}), piece(1, {2, 3})});  // four elements, as many as w has
+    c.tensors(2, "weight", want, {piece(2, {3, 4}), piece(0, {1, 2})});
+    const Comparison result = merged(c);
+    ASSERT_EQ(result.mismatches.size(), 1u);
+    EXPECT_EQ(result.mismatches[0].what, "weight w");
+    EXPECT_EQ(result.mismatches[0].detail,
+              "element 1 is owned by rank 0 twice; expected one owner for each of its 4 elements");
+  }
+}
+
+TEST_F(Comparing, NamesTheRanksThatOwnAnElementOfAColumnShard) {
+  on_ranks(3, [&](const comm::ProcessGroup& world) {
+    device::DeviceContext here;
+    Comparer c(allowed);
+    const WholeMap want = whole_tensors({{"w", Tensor::from<double>(std::vector<double>{1, 2, 3, 4}, {2, 2}, here)}});
+    // Ranks 0 and 2 own the first column; rank 1 owns nothing.
+    std::vector<Piece> held;
+    if (world.rank() != 1)
+      held.push_back(
+          {"w", {2, 2}, {{0, 0}, {2, 1}}, 0, Tensor::from<double>(std::vector<double>{1, 3}, {2}, here), true});
+    c.tensors(1, "weight", want, held);
+    const Comparison result = c.merged(world, here);
+    ASSERT_EQ(result.mismatches.size(), 1u);
+    EXPECT_EQ(result.mismatches[0].detail,
+              "element 0 is owned by ranks 0 and 2; expected one owner for each of its 4 elements");
+    EXPECT_EQ(result.compared.elements, 4);
+  });
 }
 
 TEST_F(Comparing, CountsMustBeEqualAndNumbersClose) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tests/training/training.h"
+#include "tools/verify/ownership.h"
 
 namespace hexad::tests {
 
@@ -80,9 +81,10 @@ TEST(Gather, NamesAnElementNotOwnedExactlyOnce) {
     const char* message;
   };
   const char* twice =
-      "[gather] element 0 of layers.0.w is owned by rank 1 and by an earlier rank; expected one owner for each element";
+      "[gather] layers.0.w: element 0 is owned by ranks 0 and 1; expected one owner for each of its 35 elements";
   for (const Case& c :
-       {Case{34, 0, "[gather] no rank owns element 34 of layers.0.w; expected one owner for each of its 35 elements"},
+       {Case{34, 0,
+             "[gather] layers.0.w: element 34 is owned by no rank; expected one owner for each of its 35 elements"},
         Case{35, 1, twice}, Case{34, 1, twice}}) {  // in the last case, the ranks own 35 elements in total
     SCOPED_TRACE(testing::Message() << c.first << " and " << c.second << " elements");
     try {
@@ -96,6 +98,35 @@ TEST(Gather, NamesAnElementNotOwnedExactlyOnce) {
       EXPECT_STREQ(e.what(), c.message);
     }
   }
+}
+
+TEST(Ownership, AcceptsRangesOfAnyOrderAndLength) {
+  Ownership ranges;
+  EXPECT_EQ(ranges.problem(0), "");
+  ranges.add(3, 2, 0), ranges.add(0, 1, 2), ranges.add(5, 0, 1), ranges.add(1, 2, 1), ranges.add(4, 0, 2);
+  EXPECT_EQ(ranges.problem(5), "");
+  EXPECT_EQ(ranges.owned(), 5);
+}
+
+TEST(Ownership, NamesTheFirstElementWithoutOneOwner) {
+  struct Owned {
+    int64_t begin, count;
+    int rank;
+  };
+  const auto problem = [](std::initializer_list<Owned> all) {
+    Ownership ranges;
+    for (const auto& [begin, count, rank] : all) ranges.add(begin, count, rank);
+    const std::string text = ranges.problem(6);
+    return text.substr(0, text.find(';'));
+  };
+  EXPECT_EQ(problem({}), "element 0 is owned by no rank");
+  EXPECT_EQ(problem({{1, 5, 0}}), "element 0 is owned by no rank");
+  EXPECT_EQ(problem({{4, 2, 1}, {0, 3, 0}}), "element 3 is owned by no rank");
+  EXPECT_EQ(problem({{0, 5, 0}}), "element 5 is owned by no rank");
+  // Each of the next lists has six elements in total, as many as the tensor.
+  EXPECT_EQ(problem({{0, 4, 3}, {2, 2, 1}}), "element 2 is owned by ranks 1 and 3");
+  EXPECT_EQ(problem({{0, 2, 0}, {3, 2, 1}, {3, 2, 2}}), "element 2 is owned by no rank");
+  EXPECT_EQ(problem({{0, 3, 1}, {0, 3, 1}}), "element 0 is owned by rank 1 twice");
 }
 
 TEST(Gather, PiecesOfARunEqualItsWholeTensors) {

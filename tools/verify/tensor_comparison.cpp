@@ -7,6 +7,7 @@
 
 #include "parallel/comm/text_collectives.h"
 #include "tools/verify/finding_json.h"
+#include "tools/verify/ownership.h"
 
 namespace hexad::verify {
 namespace {
@@ -171,8 +172,9 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
     }
     Tally& tally = tallies[piece.name];
     tally.held += piece.values.numel();
-    if (piece.owned) tally.owned += piece.values.numel();
     if (piece.values.numel() == 0) continue;
+    if (piece.owned)
+      for_each_run(piece, [&](int64_t global, int64_t, int64_t count) { tally.owned.push_back({global, count}); });
     const double unit = std::max(whole.unit, least_unit_ * whole.typical);
     double worst = -1;
     int64_t at = 0;
@@ -212,14 +214,20 @@ void Comparer::generated(int64_t step, const std::vector<int32_t>& expected, con
 Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) const {
   json mine{{"worst", to_json(worst_)}, {"mismatches", json::array()}, {"tallies", json::array()}};
   for (const Finding& f : mismatches_) mine["mismatches"].push_back(to_json(f));
-  for (const Tally& t : tallies_)  // null if not finite, because JSON has no such numbers
-    mine["tallies"].push_back({t.owned, t.held, std::isfinite(t.squares) ? json(t.squares) : json(nullptr)});
+  for (const Tally& t : tallies_) {
+    json owned = json::array();
+    for (const Run& run : t.owned) owned.push_back(run.begin), owned.push_back(run.count);
+    // null if not finite, because JSON has no such numbers
+    mine["tallies"].push_back({std::move(owned), t.held, std::isfinite(t.squares) ? json(t.squares) : json(nullptr)});
+  }
 
   Comparison out{.worst = {}, .mismatches = {}, .tolerance = tolerance_, .compared = {.steps = steps_}};
   std::vector<Tally> all = tallies_;
-  for (Tally& t : all) t.owned = t.held = 0, t.squares = 0;
-  for (const std::string& text : comm::gather_texts(mine.dump(), group, device)) {
-    const json rank = json::parse(text);
+  for (Tally& t : all) t.held = 0, t.squares = 0;
+  std::vector<Ownership> ownership(all.size());
+  const std::vector<std::string> texts = comm::gather_texts(mine.dump(), group, device);
+  for (size_t r = 0; r < texts.size(); ++r) {
+    const json rank = json::parse(texts[r]);
     if (const Finding f = finding_from_json(rank["worst"]); f.relative > out.worst.relative) out.worst = f;
     for (const json& j : rank["mismatches"]) {
       Finding f = finding_from_json(j);
@@ -232,22 +240,24 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
     }
     for (size_t i = 0; i < all.size(); ++i) {
       const json& of_rank = rank["tallies"].at(i);
-      all[i].owned += of_rank.at(0).get<int64_t>(), all[i].held += of_rank.at(1).get<int64_t>();
+      const json& owned = of_rank.at(0);
+      for (size_t k = 0; k < owned.size(); k += 2)
+        ownership[i].add(owned[k].get<int64_t>(), owned[k + 1].get<int64_t>(), static_cast<int>(r));
+      all[i].held += of_rank.at(1).get<int64_t>();
       all[i].squares += of_rank.at(2).is_null() ? infinite : of_rank.at(2).get<double>();
     }
   }
-  for (const Tally& t : all) {
-    out.compared += {.steps = 0, .tensors = t.owned > 0 ? 1 : 0, .elements = t.owned};
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Tally& t = all[i];
+    const int64_t owned = ownership[i].owned();
+    out.compared += {.steps = 0, .tensors = owned > 0 ? 1 : 0, .elements = owned};
     std::vector<Finding> found;
     if (measure_ == Measure::root_mean_square)
       found.push_back(
           {t.step, t.what, root_mean_square(t.squares, t.held),
            std::isfinite(t.squares) ? "root mean square of its differences" : "some elements are not finite", t.place});
-    if (t.owned != t.expected)
-      found.push_back(
-          {t.step, t.what, infinite,
-           cat("the ranks own ", t.owned, " of its ", t.expected, " elements, expected one owner for each element"),
-           t.place});
+    if (std::string problem = ownership[i].problem(t.expected); !problem.empty())
+      found.push_back({t.step, t.what, infinite, std::move(problem), t.place});
     for (Finding& f : found) {
       if (f.relative > out.worst.relative) out.worst = f;
       if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));

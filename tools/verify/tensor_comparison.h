@@ -49,7 +49,7 @@ enum class Measure : uint8_t {
 /// `relative` is infinite in these cases:
 /// - Counts, texts or shapes differ.
 /// - Only one value is not finite, or only the expected number is zero.
-/// - The oracle has no such tensor, or the number of elements that the ranks own differs from the tensor's size.
+/// - The oracle has no such tensor, or the ranks do not own each of its elements exactly once.
 struct Finding {
   int64_t step = 0;
   std::string what;  // such as "loss" or "gradient layers.0.moe.router.weight"
@@ -94,8 +94,8 @@ class Comparer {
   void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);
   void evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual);
   void generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual);
-  /// Merges the differences of all ranks and returns the same result on each rank. Also reports tensors of which the
-  /// ranks own more or fewer elements than the tensor has. Collective.
+  /// Merges the differences of all ranks and returns the same result on each rank. Also reports each tensor with an
+  /// element that no rank owns or that is owned twice. Collective.
   Comparison merged(const comm::ProcessGroup& group, Device device) const;
 
  private:
@@ -103,12 +103,16 @@ class Comparer {
   void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
   void add(Finding finding);
 
+  struct Run {
+    int64_t begin, count;
+  };
   // Numbers about one tensor, over the elements that this rank holds. A rank may hold none.
   struct Tally {
     int64_t step;
     std::string what;
-    int64_t place, expected, owned = 0, held = 0;
-    double squares = 0;  // sum of the squared differences, in the tensor's units, over the elements held
+    int64_t place, expected, held = 0;
+    double squares = 0;        // sum of the squared differences, in the tensor's units, over the elements held
+    std::vector<Run> owned{};  // elements that this rank owns
   };
   double tolerance_;
   Measure measure_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "parallel/comm/text_collectives.h"
+#include "tools/verify/ownership.h"
 
 namespace hexad::verify {
 namespace {
@@ -91,7 +92,7 @@ void for_each_run(const Piece& piece, const std::function<void(int64_t, int64_t,
 
 TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host) {
   TensorMap whole;
-  std::map<std::string, std::vector<bool>> owned;  // by name: true for each element that a rank has sent
+  std::map<std::string, Ownership> owned;  // by name: the elements that ranks have sent
   const std::vector<std::string> texts = comm::gather_texts(packed(pieces), group, host);
   for (size_t rank = 0; rank < texts.size(); ++rank)
     for (Reader in(texts[rank], rank); !in.done();) {
@@ -106,27 +107,22 @@ TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& gro
       if (count > 0) std::memcpy(p.values.raw(), in.raw(p.values.bytes()), p.values.bytes());
 
       auto [entry, fresh] = whole.try_emplace(p.name);
-      std::vector<bool>& taken = owned[p.name];
-      if (fresh) entry->second = Tensor::empty(p.global, dtype, host), taken.resize(entry->second.numel());
+      Ownership& taken = owned[p.name];
+      if (fresh) entry->second = Tensor::empty(p.global, dtype, host);
       const Tensor& target = entry->second;
       require(target.shape() == p.global && target.dtype() == dtype, "[gather] ", p.name, " is ", p.global, " ", dtype,
               " on rank ", rank, "; expected ", target.shape(), " ", target.dtype(), ", as on an earlier rank");
       const size_t width = base::size_of(dtype);
       for_each_run(p, [&](int64_t global, int64_t local, int64_t n) {
-        const auto first = taken.begin() + global, last = first + n;
-        const auto twice = std::find(first, last, true);
-        require(twice == last, "[gather] element ", twice - taken.begin(), " of ", p.name, " is owned by rank ", rank,
-                " and by an earlier rank; expected one owner for each element");
-        std::fill(first, last, true);
+        taken.add(global, n, static_cast<int>(rank));
         std::memcpy(static_cast<char*>(target.raw()) + static_cast<size_t>(global) * width,
                     static_cast<const char*>(p.values.raw()) + static_cast<size_t>(local) * width,
                     static_cast<size_t>(n) * width);
       });
     }
   for (const auto& [name, taken] : owned) {
-    const auto missing = std::find(taken.begin(), taken.end(), false);
-    require(missing == taken.end(), "[gather] no rank owns element ", missing - taken.begin(), " of ", name,
-            "; expected one owner for each of its ", taken.size(), " elements");
+    const std::string problem = taken.problem(whole.at(name).numel());
+    require(problem.empty(), "[gather] ", name, ": ", problem);
   }
   return whole;
 }
