@@ -18,6 +18,23 @@ namespace {
 
 std::string nothing_is_illegal(const Variant&) { return {}; }
 
+const Option& option_of(std::string_view name) {
+  const auto found = std::find_if(options().begin(), options().end(), [&](const Option& o) { return o.name == name; });
+  require(found != options().end(), "option ", name, " is unknown");
+  return *found;
+}
+
+// Returns the positions of ranks on a mesh in an order of axes, a value of the option `order`.
+mesh::Layout layout_of(const MeshSizes& m, const std::string& order) {
+  return {{.pp = m[Axis::pp],
+           .cp = m[Axis::cp],
+           .tp = m[Axis::tp],
+           .ep = m[Axis::ep],
+           .etp = m[Axis::etp],
+           .order = order == "auto" ? "" : order},
+          m.world()};
+}
+
 TEST(Meshes, CountTheFactorisationsOfBothViews) {
   EXPECT_EQ(meshes_of(1).size(), 1u);
   EXPECT_EQ(meshes_of(2).size(), 10u);
@@ -46,25 +63,30 @@ TEST(Meshes, AreAcceptedByTheLayout) {
 }
 
 // On simulated nodes, every group that sends rows has the same number of ranks on each of its nodes. All-to-alls in two
-// steps are tested only if all these groups have two levels.
+// steps are tested only if all these groups have two levels, which depends on the order of axes.
 TEST(Meshes, AreTestedInTwoStepsOnlyIfTheyHaveTwoLevels) {
-  const auto option =
-      std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "all_to_all"; });
-  ASSERT_NE(option, options().end());
+  const Option& option = option_of("all_to_all");
   for (int world : {1, 2, 4, 6, 8}) {
     const std::vector<int> nodes = nodes_of_threads(world);
     int tried = 0;
     for (const MeshSizes& m : meshes_of(world)) {
-      const mesh::Layout layout(
-          {.pp = m[Axis::pp], .cp = m[Axis::cp], .tp = m[Axis::tp], .ep = m[Axis::ep], .etp = m[Axis::etp]}, world);
-      tried += option->matters(m) ? 1 : 0;
-      for (int rank = 0; rank < world; ++rank)
-        for (const auto& group : {layout.members(Axis::ep, rank), layout.expert_sharers(rank)}) {
-          std::vector<int> of_group;
-          for (int r : group) of_group.push_back(nodes[r]);
-          EXPECT_GT(comm::NodeGrid(of_group).places(), 0);
-          EXPECT_TRUE(!option->matters(m) || comm::NodeGrid(of_group).two_levels());
-        }
+      bool in_any_order = false;
+      for (const std::string& order : option_of("order").values) {
+        SCOPED_TRACE(cat(Variant(m).text(), ", order ", order));
+        const mesh::Layout layout = layout_of(m, order);
+        bool all = true;
+        for (int rank = 0; rank < world; ++rank)
+          for (const auto& group : {layout.members(Axis::ep, rank), layout.expert_sharers(rank)}) {
+            std::vector<int> of_group;
+            for (int r : group) of_group.push_back(nodes[r]);
+            EXPECT_GT(comm::NodeGrid(of_group).places(), 0);
+            all = all && comm::NodeGrid(of_group).two_levels();
+          }
+        EXPECT_EQ(has_two_levels(layout), all);
+        in_any_order = in_any_order || all;
+      }
+      EXPECT_EQ(option.matters(m), in_any_order) << Variant(m).text();
+      tried += option.matters(m) ? 1 : 0;
     }
     EXPECT_EQ(tried > 0, world == 4 || world == 8) << world << " ranks";
   }
@@ -138,23 +160,13 @@ TEST(Covering, NeedsFewRunsInAdditionToTheMeshes) {
 }
 
 TEST(Meshes, EveryOrderIsLegalOnEveryMesh) {
-  const auto option =
-      std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "order"; });
-  ASSERT_NE(option, options().end());
-  EXPECT_EQ(option->values.front(), "auto");
+  const Option& option = option_of("order");
+  EXPECT_EQ(option.values.front(), "auto");
   for (const MeshSizes& m : meshes_of(8))
-    for (size_t i = 1; i < option->values.size(); ++i) {
-      const mesh::Layout layout({.pp = m[Axis::pp],
-                                 .cp = m[Axis::cp],
-                                 .tp = m[Axis::tp],
-                                 .ep = m[Axis::ep],
-                                 .etp = m[Axis::etp],
-                                 .order = option->values[i]},
-                                8);
-      EXPECT_EQ(layout.order(), option->values[i]);
-    }
-  EXPECT_FALSE(option->matters(MeshSizes{{1, 8, 1, 1, 8, 1, 1}}));
-  EXPECT_TRUE(option->matters(MeshSizes{{1, 8, 1, 1, 4, 2, 1}}));
+    for (size_t i = 1; i < option.values.size(); ++i)
+      EXPECT_EQ(layout_of(m, option.values[i]).order(), option.values[i]);
+  EXPECT_FALSE(option.matters(MeshSizes{{1, 8, 1, 1, 8, 1, 1}}));
+  EXPECT_TRUE(option.matters(MeshSizes{{1, 8, 1, 1, 4, 2, 1}}));
 }
 
 TEST(Covering, IsAFunctionOfTheSeed) {

@@ -282,6 +282,21 @@ TEST_F(SubjectTest, WindowsNeedEveryEpGroupOnOneNode) {
   EXPECT_EQ(s.illegal(layout("ep=2,window=yes", 2)), "window=yes needs every ep group on one node");
 }
 
+TEST_F(SubjectTest, TwoStepsNeedAnOrderOfAxesWithEveryEpGroupOnTwoNodes) {
+  const Subject s = subject();
+  const auto illegal = [&](const char* mesh, std::string_view order) {
+    return s.illegal(layout(cat(mesh, ",order=", order, ",all_to_all=hierarchical").c_str(), 8));
+  };
+  const auto reason = [](std::string_view order) {
+    return cat("all_to_all=hierarchical with order=", order,
+               " needs every ep group on two nodes, with several ranks on each");
+  };
+  EXPECT_EQ(illegal("tp=2,ep=4", "auto"), "");
+  EXPECT_EQ(illegal("tp=2,ep=4", "ep-tp-dp-cp-pp"), reason("ep-tp-dp-cp-pp"));
+  EXPECT_EQ(illegal("pp=2,ep=4", "auto"), reason("auto"));
+  EXPECT_EQ(illegal("pp=2,ep=4", "pp-dp-ep-cp-tp"), "");
+}
+
 TEST_F(SubjectTest, WindowsOfCardsNeedNccl) {
   const auto illegal_with = [&](const char* collectives) {
     return subject({"device=cuda", cat("distributed.device_collectives=", collectives)})

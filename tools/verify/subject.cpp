@@ -234,6 +234,10 @@ std::string Subject::illegal(const Variant& variant) const {
     return cat("subject=", variant["subject"], " changes nothing in this recipe; expected a subject that does");
   try {
     const Recipe recipe = recipe_for(variant);
+    if (variant["all_to_all"] == "hierarchical" &&
+        !has_two_levels(mesh::Layout(recipe.parallel.sizes(), variant.mesh.world())))
+      return cat("all_to_all=hierarchical with order=", variant["order"],
+                 " needs every ep group on two nodes, with several ranks on each");
     return variant["window"] == "yes" ? window_problem(recipe, variant.mesh.world()) : "";
   } catch (const Error& e) {
     return rule_of(e.what());

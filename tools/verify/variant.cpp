@@ -11,6 +11,7 @@
 #include "layers/moe/schedule/schedule_rules.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
+#include "parallel/comm/node_groups.h"
 #include "parallel/cp/context_kind.h"
 #include "parallel/pp/pipeline_kind.h"
 #include "tools/verify/subject_kind.h"
@@ -89,10 +90,34 @@ Option subject_option() {
   return subject;
 }
 
-// True if, in the default order of axes, every ep group has several ranks on each of the two nodes of
-// nodes_of_threads().
-bool has_two_levels(const MeshSizes& m) {
-  return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
+// Values of the option for the order of axes.
+// - All are legal on every mesh, because pp is first or last.
+// - tp, cp, ep and pp each vary fastest in at least one value. In the last value, dp varies fastest inside a stage.
+// - Some, but not all, make tp ranks neighbours, or keep etp groups inside tp groups.
+constexpr std::string_view orders[] = {"auto",           "tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp",
+                                       "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp", "pp-dp-ep-cp-tp"};
+
+// Orders of axes other than auto.
+std::vector<mesh::AxisOrder> given_orders() {
+  std::vector<mesh::AxisOrder> all;
+  for (const std::string_view order : orders)
+    if (order != "auto") all.emplace_back(order);
+  return all;
+}
+
+// True if ep varies slowest among the axes of several ranks in the experts' view, in this order of axes.
+bool ep_varies_slowest(const MeshSizes& m, const mesh::AxisOrder& order) {
+  const auto faster = [&](Axis axis) { return order.place_of(axis) < order.place_of(Axis::ep); };
+  return (m[Axis::etp] == 1 || faster(Axis::tp)) && (m[Axis::edp] == 1 || faster(Axis::dp)) &&
+         (m[Axis::pp] == 1 || faster(Axis::pp));
+}
+
+// True if, in one of `given` orders, every ep group has several ranks on each of the two nodes of nodes_of_threads().
+// The nodes are halves of the ranks, so only the axis that varies slowest leads from one to the other. Computes no
+// Layout, because cover() asks for each of its drafts.
+bool has_two_levels_in_one(std::span<const mesh::AxisOrder> given, const MeshSizes& m) {
+  return m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1 &&
+         std::any_of(given.begin(), given.end(), [&](const auto& order) { return ep_varies_slowest(m, order); });
 }
 
 // Returns the option for windows. Subject::illegal() refuses ep groups on several nodes. The nodes of a group depend on
@@ -105,12 +130,15 @@ Option window_option() {
           {{}, {"schedule.moe.all_to_all=window"}}};
 }
 
-// Returns the option for one choice of schedule.moe. If a value requires another key, the option sets both keys.
+// Returns the option for one choice of schedule.moe. If a value requires another key, the option sets both keys. A
+// choice that has an effect only on ep groups with two levels has an effect on a mesh if one of given_orders() makes
+// such groups. Subject::illegal() refuses all_to_all=hierarchical in orders that do not.
 Option schedule_option(const moe::VariedChoice& choice) {
   const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
   Option option{std::string(choice.key), in_section(choice.key), {}, {}, {}};
-  option.matters = [matters = choice.matters](const MeshSizes& m) {
-    return matters({.tp = m[Axis::tp], .etp = m[Axis::etp], .ep = m[Axis::ep], .two_levels = has_two_levels(m)});
+  option.matters = [matters = choice.matters, given = given_orders()](const MeshSizes& m) {
+    return matters(
+        {.tp = m[Axis::tp], .etp = m[Axis::etp], .ep = m[Axis::ep], .two_levels = has_two_levels_in_one(given, m)});
   };
   bool alone = true;
   for (const auto& [value, also] : choice.values) {
@@ -125,15 +153,8 @@ Option schedule_option(const moe::VariedChoice& choice) {
   return option;
 }
 
-// Returns the option for the order of axes.
-// - All values are legal on every mesh, because pp is first or last.
-// - tp, cp, ep and pp each vary fastest in at least one value. In the last value, dp varies fastest inside a stage.
-// - Some values, but not all, make tp ranks neighbours, or keep etp groups inside tp groups.
 Option order_option() {
-  Option order{"order", "parallel.order", {}, {}, {}};
-  for (const char* value :
-       {"auto", "tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp", "pp-dp-ep-cp-tp"})
-    order.values.emplace_back(value);
+  Option order{"order", "parallel.order", {std::begin(orders), std::end(orders)}, {}, {}};
   order.matters = [](const MeshSizes& m) {
     const auto several = [&](std::initializer_list<Axis> axes) {
       return std::count_if(axes.begin(), axes.end(), [&](Axis a) { return m[a] > 1; }) > 1;
@@ -314,6 +335,15 @@ std::vector<int> nodes_of_threads(int world) {
   std::vector<int> nodes(world, 0);
   if (std::has_single_bit(static_cast<unsigned>(world))) std::fill(nodes.begin() + (world + 1) / 2, nodes.end(), 1);
   return nodes;
+}
+
+bool has_two_levels(const mesh::Layout& layout) {
+  const std::vector<int> nodes = nodes_of_threads(layout.world());
+  bool all = true;
+  mesh::for_each_group(
+      layout.world(), [&](int rank) { return layout.members(Axis::ep, rank); },
+      [&](const std::vector<int>& ranks) { all = all && comm::NodeGrid(comm::nodes_of(ranks, nodes)).two_levels(); });
+  return all;
 }
 
 std::span<const Option> options() {
