@@ -11,14 +11,16 @@ set(kernels ${PROJECT_SOURCE_DIR}/framework/kernels/cuda)
 set(HEXAD_CUDA_KERNEL_SOURCES
   ${kernels}/attention/attention.cpp ${kernels}/attention/cudnn.cpp ${kernels}/cuda_table.cpp ${kernels}/products/blas.cpp
   ${kernels}/products/grouped.cpp ${kernels}/products/matmul.cpp)
-# Kernels that a C++ compiler can also compile, for the CUDA test double.
+# Kernels that a C++ compiler can also compile, for the CUDA test double. Each source in framework/kernels/cuda itself,
+# not in one of its folders, is a family. CMake looks for new files before each build.
+file(GLOB cuda_families CONFIGURE_DEPENDS ${kernels}/*.cu)
 set(HEXAD_CUDA_KERNELS
   attention/documents attention/heads_first attention/merge attention/plain_backward attention/plain_forward
   attention/tensor_backward_keys attention/tensor_backward_queries attention/tensor_forward attention/tiled attention/visibility
-  products/bf16_parts products/grouped_simple products/product_groups
-  ${HEXAD_KERNEL_FAMILIES})
+  products/bf16_parts products/grouped_simple products/product_groups)
 list(TRANSFORM HEXAD_CUDA_KERNELS PREPEND ${kernels}/)
 list(TRANSFORM HEXAD_CUDA_KERNELS APPEND .cu)
+list(APPEND HEXAD_CUDA_KERNELS ${cuda_families})
 
 set(nccl ${PROJECT_SOURCE_DIR}/parallel/comm/nccl)
 set(HEXAD_NCCL_SOURCES

@@ -242,4 +242,33 @@ struct RowGateKernels {
   static const RowGateKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Families of this header.
+struct DenseFamilies {
+  MatmulKernels matmul;
+  GroupedMatmulKernels grouped_matmul;
+  BiasKernels bias;
+  RmsNormKernels rms_norm;
+  SplitNormKernels split_norm;
+  LayerNormKernels layer_norm;
+  SwigluKernels swiglu;
+  GroupedSwigluKernels grouped_swiglu;
+  ClampedSwigluKernels clamped_swiglu;
+  GeluKernels gelu;
+  RowGateKernels row_gate;
+
+  static constexpr auto families() {
+    return std::tuple{Named{"matmul", &DenseFamilies::matmul},
+                      Named{"grouped_matmul", &DenseFamilies::grouped_matmul},
+                      Named{"bias", &DenseFamilies::bias},
+                      Named{"rms_norm", &DenseFamilies::rms_norm},
+                      Named{"split_norm", &DenseFamilies::split_norm},
+                      Named{"layer_norm", &DenseFamilies::layer_norm},
+                      Named{"swiglu", &DenseFamilies::swiglu},
+                      Named{"grouped_swiglu", &DenseFamilies::grouped_swiglu},
+                      Named{"clamped_swiglu", &DenseFamilies::clamped_swiglu},
+                      Named{"gelu", &DenseFamilies::gelu},
+                      Named{"row_gate", &DenseFamilies::row_gate}};
+  }
+};
+
 }  // namespace hexad::kernels

@@ -342,4 +342,29 @@ struct WireKernels {
   static const WireKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Families of this header.
+struct RoutingFamilies {
+  RouterKernels router;
+  SparseMixerKernels sparse_mixer;
+  ExpertChoiceKernels expert_choice;
+  RouterLossKernels router_loss;
+  CapacityKernels capacity;
+  SlotKernels slots;
+  IndexKernels index;
+  PermuteKernels permute;
+  WireKernels wire;
+
+  static constexpr auto families() {
+    return std::tuple{Named{"router", &RoutingFamilies::router},
+                      Named{"sparse_mixer", &RoutingFamilies::sparse_mixer},
+                      Named{"expert_choice", &RoutingFamilies::expert_choice},
+                      Named{"router_loss", &RoutingFamilies::router_loss},
+                      Named{"capacity", &RoutingFamilies::capacity},
+                      Named{"slots", &RoutingFamilies::slots},
+                      Named{"index", &RoutingFamilies::index},
+                      Named{"permute", &RoutingFamilies::permute},
+                      Named{"wire", &RoutingFamilies::wire}};
+  }
+};
+
 }  // namespace hexad::kernels

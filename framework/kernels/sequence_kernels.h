@@ -247,4 +247,23 @@ struct DeltaRuleKernels {
 /// Constant that DeltaRuleKernels adds to the squared norm of a query or key.
 inline constexpr double delta_norm_eps = 1e-6;
 
+/// Families of this header.
+struct SequenceFamilies {
+  RotaryKernels rotary;
+  AttentionKernels attention;
+  SinkKernels sink;
+  CausalConvKernels causal_conv;
+  DeltaGateKernels delta_gate;
+  DeltaRuleKernels delta_rule;
+
+  static constexpr auto families() {
+    return std::tuple{Named{"rotary", &SequenceFamilies::rotary},
+                      Named{"attention", &SequenceFamilies::attention},
+                      Named{"sink", &SequenceFamilies::sink},
+                      Named{"causal_conv", &SequenceFamilies::causal_conv},
+                      Named{"delta_gate", &SequenceFamilies::delta_gate},
+                      Named{"delta_rule", &SequenceFamilies::delta_rule}};
+  }
+};
+
 }  // namespace hexad::kernels

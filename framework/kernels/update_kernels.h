@@ -104,4 +104,14 @@ struct OptimizerKernels {
   static const OptimizerKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Families of this header.
+struct UpdateFamilies {
+  PointwiseKernels pointwise;
+  OptimizerKernels optimizer;
+
+  static constexpr auto families() {
+    return std::tuple{Named{"pointwise", &UpdateFamilies::pointwise}, Named{"optimizer", &UpdateFamilies::optimizer}};
+  }
+};
+
 }  // namespace hexad::kernels

@@ -68,4 +68,17 @@ struct SplitSoftmaxKernels {
   static const SplitSoftmaxKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Families of this header.
+struct VocabularyFamilies {
+  EmbeddingKernels embedding;
+  CrossEntropyKernels cross_entropy;
+  SplitSoftmaxKernels split_softmax;
+
+  static constexpr auto families() {
+    return std::tuple{Named{"embedding", &VocabularyFamilies::embedding},
+                      Named{"cross_entropy", &VocabularyFamilies::cross_entropy},
+                      Named{"split_softmax", &VocabularyFamilies::split_softmax}};
+  }
+};
+
 }  // namespace hexad::kernels

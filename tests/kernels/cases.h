@@ -25,8 +25,8 @@ struct Case {
 };
 
 /// Returns the index of an entry in KernelTable, which contains only function pointers.
-template <class Family, class Entry>
-size_t entry(Family KernelTable::*family, Entry Family::*member) {
+template <class Families, class Family, class Entry>
+size_t entry(Family Families::*family, Entry Family::*member) {
   const KernelTable& t = reference_table;
   return static_cast<size_t>(reinterpret_cast<const std::byte*>(&(t.*family.*member)) -
                              reinterpret_cast<const std::byte*>(&t)) /

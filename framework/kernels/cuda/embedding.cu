@@ -3,8 +3,8 @@
 #include <bit>
 
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/libraries/radix_sort.h"
 #include "framework/kernels/cuda/matrix.cuh"
-#include "framework/kernels/cuda/radix_sort.h"
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {

@@ -2,7 +2,7 @@
 // counts the slots of its part by expert. Sums over experts and parts then give the first row for the slots of each
 // expert in each part. Finally, the blocks write their slots to these rows. If there are more experts (or pairs of a
 // chunk and an expert) than counters in a block, a radix sort is used instead.
-#include "framework/kernels/cuda/radix_sort.h"
+#include "framework/kernels/cuda/libraries/radix_sort.h"
 #include "framework/kernels/cuda/scan.cuh"
 #include "framework/kernels/kernel_table.h"
 

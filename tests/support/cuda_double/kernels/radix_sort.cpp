@@ -1,5 +1,5 @@
 // sort_ids() for the CUDA double. A card uses CUB, which is device code.
-#include "framework/kernels/cuda/radix_sort.h"
+#include "framework/kernels/cuda/libraries/radix_sort.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "framework/kernels/cuda/radix_sort.h"
+#include "framework/kernels/cuda/libraries/radix_sort.h"
 
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
