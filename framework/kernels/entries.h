@@ -49,7 +49,7 @@ constexpr void for_each_family(const F& f) {
   constexpr size_t count = std::tuple_size_v<std::remove_const_t<decltype(families_of_table)>>;
   const auto call = [&]<size_t... I>(std::index_sequence<I...>) {
     static_assert((sizeof(FamilyType<std::get<I>(families_of_table).member>) + ...) == sizeof(KernelTable),
-                  "families() of each struct of families must list every member");
+                  "KernelTable::families() must list every family of every header");
     (f.template operator()<std::get<I>(families_of_table).member>(std::get<I>(families_of_table).name), ...);
   };
   call(std::make_index_sequence<count>{});
