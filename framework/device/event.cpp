@@ -119,14 +119,20 @@ void Event::then(std::function<void()> f) const {
 
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error,
               std::shared_ptr<const DeviceMark> rest) {
-  std::vector<std::shared_ptr<const void>> owned;  // destroyed outside the lock, because this may free tensors
   std::vector<std::function<void()>> continuations;
   {
-    std::lock_guard lock(state->mutex);
+    std::unique_lock lock(state->mutex);
+    // Frees the owned memory before any thread resumes, so that the resuming thread can reuse it. The memory is freed
+    // outside the lock, because this takes the lock of an allocator. Meanwhile keep() may add owners.
+    while (!state->owned.empty()) {
+      auto owned = std::exchange(state->owned, {});
+      lock.unlock();
+      owned.clear();
+      lock.lock();
+    }
     state->done = true;
     state->error = std::move(error);
     state->mark = rest;
-    owned.swap(state->owned);
     continuations.swap(state->continuations);
     state->wait_hook = nullptr;
   }

@@ -61,14 +61,18 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// Returns an event that completes when a thread waits for it. The operation holds its tensors until then, because a
-// real operation cannot hold them longer. Not used for messages between two ranks, which complete immediately: a thread
-// waits for messages only after it has sent all its messages. `mark` is the operation in the log; null: not logged.
-Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
+// Owner of the tensors of an operation in flight. A host thread owns them until the operation is done. NCCL owns none.
+enum class Owner : uint8_t { operation, caller };
+
+// Returns an event that completes when a thread waits for it. With Owner::operation, the operation holds its tensors
+// until then, because a real operation cannot hold them longer. Not used for messages between two ranks, which complete
+// immediately: a thread waits for messages only after it has sent all its messages. `mark` is the operation in the log;
+// null: not logged.
+Event over_when_awaited(const Operation& op, Owner owner, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);
   for (const Tensor* t : {&op.in, &op.out})
-    if (t->defined()) event.keep(t->storage());
+    if (owner == Owner::operation && t->defined()) event.keep(t->storage());
   device::on_wait(state, [weak = std::weak_ptr(state), mark] {
     if (const auto self = weak.lock()) device::complete(self, nullptr, mark);
   });
@@ -185,7 +189,9 @@ Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {
         log_->mark(log_->add("comm", name_of(op.kind), lane_of(stream),
                              device::CommunicationWork{logged_as_, op.wire_bytes(rank_, size()), received, op.peer}));
   }
-  if (!op.is_point_to_point()) return over_when_awaited(op, mark);
+  // A group of one rank has no other ranks for which an operation could wait.
+  const bool at_once = op.is_point_to_point() || (size() == 1 && stream.runs_at_once());
+  if (!at_once) return over_when_awaited(op, cards_ ? Owner::caller : Owner::operation, mark);
   return mark ? Event::at(mark) : Event();
 }
 

@@ -141,8 +141,11 @@ void Rendezvous::arrive(const Ticket& ticket, int rank, Operation op, std::share
     } catch (...) {
       error = std::current_exception();
     }
-  for (auto& [r, participant] : pending.participants)
-    participant.flight->complete(error ? 0 : participant.op.wire_bytes(r, size()), error);
+  for (auto& [r, participant] : pending.participants) {
+    const int64_t bytes = error ? 0 : participant.op.wire_bytes(r, size());
+    participant.op = {};  // frees the tensors that only the operation owns before a thread that waits for it resumes
+    participant.flight->complete(bytes, error);
+  }
 }
 
 void Rendezvous::abort(std::exception_ptr reason) {

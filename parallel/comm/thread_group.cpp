@@ -21,6 +21,31 @@ std::vector<int> nodes_in_world(const ThreadOptions& options, const Rendezvous& 
   return nodes;
 }
 
+// Start of a collective that waits for two things: its stream reaches the collective, and a thread waits for it.
+class AwaitedStart {
+ public:
+  void reached(std::function<void()> start) {
+    std::unique_lock lock(mutex_);
+    if (!awaited_) return start_.swap(start);
+    lock.unlock();
+    start();
+  }
+  void awaited() {
+    std::function<void()> start;
+    {
+      std::lock_guard lock(mutex_);
+      awaited_ = true;
+      start.swap(start_);
+    }
+    if (start) start();
+  }
+
+ private:
+  std::mutex mutex_;
+  bool awaited_ = false;
+  std::function<void()> start_;
+};
+
 }  // namespace
 
 ThreadGroup::ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,
@@ -39,7 +64,10 @@ std::unique_ptr<ProcessGroup> ThreadGroup::split(int color, int key, TrafficClas
 }
 
 Event ThreadGroup::start(Operation op, Stream& stream) const {
-  auto flight = Flight::make(meter(), traffic());
+  std::shared_ptr<AwaitedStart> late;
+  if (world_.options.patience.count() > 0 && size() > 1 && !op.is_point_to_point())
+    late = std::make_shared<AwaitedStart>();
+  auto flight = Flight::make(meter(), traffic(), late ? [late] { late->awaited(); } : std::function<void()>());
   if (size() > 1 && flight->may_be_logged()) flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
   // Tickets are taken here, in the order of the calls. Streams may reach the operations in another order.
@@ -48,7 +76,12 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
                                   op = std::move(op)]() mutable {
     rendezvous->arrive(ticket, rank, std::move(op), std::move(flight));
   };
-  if (world_.delays) {
+  if (late)
+    arrive = [delays = world_.delays, patience = world_.options.patience, late, arrive = std::move(arrive)]() mutable {
+      late->reached(std::move(arrive));
+      delays->after(patience, [late] { late->awaited(); });
+    };
+  if (world_.options.jitter) {
     const auto delay = world_.options.jitter.delay(cat(name(), ticket.from, ticket.to), static_cast<uint64_t>(rank_),
                                                    static_cast<uint64_t>(ticket.number));
     arrive = [delays = world_.delays, delay, arrive = std::move(arrive)] { delays->after(delay, arrive); };
@@ -72,7 +105,7 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
           " entries; expected none, or one for each rank");
   const auto rendezvous = std::make_shared<Rendezvous>("world", first_ranks(n));
   std::optional<DelayLine> delays;
-  if (options.jitter) delays.emplace();
+  if (options.jitter || options.patience.count() > 0) delays.emplace();
   std::mutex mutex;
   std::condition_variable ended;
   int running = n;
@@ -92,7 +125,8 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
     }
     const auto leave = [rendezvous, rank] { rendezvous->leave(rank); };
     if (delays)
-      delays->after(options.jitter.max_delay + 1us, leave);  // runs after all remaining operations of this rank
+      delays->after(options.jitter.max_delay + options.patience + 1us,
+                    leave);  // runs after all remaining operations of this rank
     else
       leave();
     std::lock_guard lock(mutex);

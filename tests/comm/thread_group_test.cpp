@@ -251,6 +251,76 @@ TEST_P(ThreadRanks, PassTheChecksOfEveryGroupWithDelays) {
              {.jitter = {.seed = 3, .max_delay = std::chrono::microseconds(100)}});
 }
 
+TEST(ThreadGroup, MemoryOfACollectiveIsFreeOnceAThreadResumes) {
+  with_ranks(2, [](const ProcessGroup& world) {
+    DeviceContext context;
+    InlineStream stream;
+    for (int i = 0; i < 2000; ++i) {
+      const Event reduced = world.all_reduce(Tensor::zeros({64}, Dtype::f32, context), Reduce::sum, stream);
+      reduced.wait();
+      ASSERT_EQ(context.allocator()->stats().total, 0) << "collective " << i;
+    }
+  });
+}
+
+// Long enough for a test to end, so only a wait or the end of the ranks starts a collective.
+constexpr ThreadOptions patient{.patience = std::chrono::minutes(2)};
+
+TEST(PatientThreadGroup, StartsACollectiveOnceItIsAwaited) {
+  with_ranks(
+      2,
+      [](const ProcessGroup& world) {
+        DeviceContext context;
+        InlineStream stream;
+        const Tensor x = filled(1, context), token = filled(0, context);
+        const Event reduced = world.all_reduce(x, Reduce::sum, stream);
+        const int peer = 1 - world.rank();
+        const Event sent = world.send(token, peer, stream);  // messages start at once
+        world.receive(filled(0, context), peer, stream).wait();
+        EXPECT_FALSE(reduced.done()) << "both ranks have called it, but this rank has not waited";
+        reduced.wait();
+        EXPECT_EQ(x.data<float>()[0], 2);
+        sent.wait();
+      },
+      patient);
+}
+
+TEST(PatientThreadGroup, EndsAlthoughNobodyAwaitsACollective) {
+  with_ranks(
+      2,
+      [](const ProcessGroup& world) {
+        DeviceContext context;
+        InlineStream stream;
+        world.all_reduce(filled(1, context), Reduce::sum, stream);
+      },
+      patient);
+}
+
+TEST(PatientThreadGroup, StartsACollectiveWhenItsPatienceEnds) {
+  with_ranks(2,
+             [](const ProcessGroup& world) {
+               DeviceContext context;
+               InlineStream stream;
+               const Event first = world.all_reduce(filled(1, context), Reduce::sum, stream);
+               const Event second = world.all_reduce(filled(1, context), Reduce::sum, stream);
+               (world.rank() == 0 ? first : second).wait();  // each rank first waits for another collective
+               (world.rank() == 0 ? second : first).wait();
+             },
+             {.patience = std::chrono::milliseconds(1)});
+}
+
+TEST_P(ThreadRanks, PassTheChecksOfEveryGroupWithPatience) {
+  with_ranks(GetParam(),
+             [](const ProcessGroup& world) {
+               check_collectives(world);
+               check_uneven_splits(world);
+               check_ring(world);
+               check_groups_in_flight_together(world);
+               check_split(world);
+             },
+             {.patience = std::chrono::milliseconds(20)});
+}
+
 TEST(ThreadGroup, EndingRankDeliversItsLateMessage) {
   with_ranks(2,
              [](const ProcessGroup& world) {

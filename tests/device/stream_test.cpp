@@ -76,6 +76,24 @@ TEST(Event, KeepsOwnersUntilItIsDone) {
   EXPECT_TRUE(watch.expired());
 }
 
+// A thread that resumes may need the memory that the operation has used.
+TEST(Event, IsDoneOnlyAfterItHasReleasedItsOwners) {
+  const auto state = Event::make_state();
+  const Event e(state);
+  std::vector<bool> done;
+  const auto owner = [&](std::shared_ptr<const void> next) {
+    return std::shared_ptr<int>(new int(1), [&done, &e, next](const int* p) {
+      done.push_back(e.done());
+      if (next) e.keep(next);  // an owner that comes meanwhile
+      delete p;
+    });
+  };
+  e.keep(owner(owner(nullptr)));
+  complete(state);
+  EXPECT_EQ(done, (std::vector<bool>{false, false}));
+  EXPECT_TRUE(e.done());
+}
+
 TEST(Event, KeepsNoOwnerOnceDone) {
   const auto state = Event::make_state();
   complete(state);

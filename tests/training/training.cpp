@@ -8,7 +8,6 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/text_collectives.h"
-#include "parallel/comm/thread_group.h"
 #include "tests/training/test_folder.h"
 
 namespace hexad::tests {
@@ -91,15 +90,19 @@ Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overri
   return load_recipe(config::parse(yaml, "test.yaml", possible), Registry(), world);
 }
 
-Recipe small_recipe(const std::vector<std::string>& overrides) { return recipe_of(small_yaml, overrides); }
+Recipe small_recipe(const std::vector<std::string>& overrides, int64_t world) {
+  return recipe_of(small_yaml, overrides, world);
+}
 
-void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body) {
+void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body,
+              const comm::ThreadOptions& options) {
   device::load_kernels_at_start();
-  comm::with_ranks(n, [&](const comm::ProcessGroup& world) {
+  const auto on_rank = [&](const comm::ProcessGroup& world) {
     kernels::cpu::set_thread_count(1);
     SCOPED_TRACE(cat("rank ", world.rank(), " of ", n));
     body(world);
-  });
+  };
+  comm::with_ranks(n, on_rank, options);
 }
 
 Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps) {

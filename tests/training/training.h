@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/comm/thread_group.h"
 #include "tests/support/compare.h"
 #include "tools/verify/test_documents.h"
 #include "tools/verify/training_run.h"
@@ -23,11 +24,13 @@ Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overri
 /// Returns the recipe of a mixture-of-experts decoder of a few thousand parameters, in f64. The model has 2 layers,
 /// hidden size 16, 4 experts, top_k 2, context 8 and vocabulary 31. A step has 8 sequences in micro-batches of 2.
 /// Initial weights are large, so that experts matter.
-Recipe small_recipe(const std::vector<std::string>& overrides = {});
+/// `world` is as in recipe_of().
+Recipe small_recipe(const std::vector<std::string>& overrides = {}, int64_t world = 0);
 
 /// Runs `body` on n ranks that are threads. Each rank has one compute thread, because there may be more ranks than
 /// cores.
-void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body);
+void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body,
+              const comm::ThreadOptions& options = {});
 
 /// Returns the results of `steps` steps on one rank.
 Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps);
