@@ -71,6 +71,27 @@ TEST(WithinMoreMemory, KeepsTheThreeShortestThatAreNotFarTooLarge) {
   EXPECT_EQ(some[2].composed.seconds, 4);
 }
 
+// ZeRO-2 divides the gradients, too, so its state may be small enough although the state of ZeRO-1 is far too large.
+TEST(LargerState, IsAlsoThatOfTheVariantsOfALayout) {
+  const PlanCandidate layout{recipe_of(yaml, {"device=cuda", "parallel.zero=1", "recompute=none"}, ranks)};
+  const StateBound state(layout.recipe, layers::parameter_counts(layout.recipe.model, {}), two_nodes());
+  Recipe with_zero_2 = layout.recipe;
+  with_zero_2.parallel.zero = 2;
+  const double one = state.layout_bytes(layout.recipe, ranks), two = state.layout_bytes(with_zero_2, ranks);
+  ASSERT_GT(one, memory_more * two);
+  const auto found = [&](double memory) {
+    std::vector<std::pair<int64_t, layers::Recompute>> all;
+    for (const PlanCandidate& c : with_larger_state({layout}, state, ranks, memory))
+      all.emplace_back(c.recipe.parallel.zero, c.recipe.recompute);
+    return all;
+  };
+  using Found = std::vector<std::pair<int64_t, layers::Recompute>>;
+  EXPECT_EQ(found(two / 1.1), (Found{{2, layers::Recompute::none}, {2, layers::Recompute::norms}}));
+  EXPECT_EQ(found(one / 1.1), (Found{{1, layers::Recompute::none}, {1, layers::Recompute::norms}}));
+  EXPECT_EQ(found(two / 2), Found{});
+  EXPECT_EQ(found(2 * one), Found{});
+}
+
 TEST(Neighbours, DifferInOneSizeAtMost) {
   const PlanCandidate best{recipe_of(yaml, {"parallel.ep=2"}, ranks)};
   const std::vector<PlanCandidate> some =

@@ -75,6 +75,21 @@ std::vector<PlannedLayout> within_more_memory(const std::vector<PlannedLayout>& 
   return some;
 }
 
+std::vector<PlanCandidate> with_larger_state(const std::vector<PlanCandidate>& layouts, const StateBound& state,
+                                             int64_t world, double memory) {
+  std::vector<PlanCandidate> some;
+  const auto add = [&](const PlanCandidate& c) {
+    const double bytes = state.layout_bytes(c.recipe, world);
+    if (bytes > memory && bytes <= memory_more * memory) some.push_back(c);
+  };
+  for (const PlanCandidate& layout : layouts) {
+    if (state.layout_bytes(layout.recipe, world) <= memory) continue;  // the variants need no more
+    add(layout);
+    for (const PlanCandidate& variant : variants(layout)) add(variant);
+  }
+  return some;
+}
+
 std::vector<PlanCandidate> neighbours_of(const PlanCandidate& best, std::vector<PlanCandidate> candidates) {
   const auto sizes = [](const PlanCandidate& c) {
     const train::ParallelConfig& p = c.recipe.parallel;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/plan/layout_changes.h"
+#include "tools/plan/state_bound.h"
 
 namespace hexad::plan {
 
@@ -14,6 +15,11 @@ inline constexpr double memory_more = 1.25;
 /// Returns at most three layouts of `composed` that seem to need at most memory_more times `memory` bytes: the layouts
 /// with the shortest composed steps.
 std::vector<PlannedLayout> within_more_memory(const std::vector<PlannedLayout>& composed, double memory);
+
+/// Returns the layouts among `layouts` and their variants() whose state alone needs more than `memory` bytes on a rank,
+/// but at most memory_more times `memory`. compose_layouts() does not compose such layouts.
+std::vector<PlanCandidate> with_larger_state(const std::vector<PlanCandidate>& layouts, const StateBound& state,
+                                             int64_t world, double memory);
 
 /// Returns the layouts of `candidates` that differ from `best` in at most one of the sizes tp, cp, pp and ep.
 std::vector<PlanCandidate> neighbours_of(const PlanCandidate& best, std::vector<PlanCandidate> candidates);

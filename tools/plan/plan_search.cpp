@@ -82,14 +82,8 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   LayerCosts& costs = shared.of(extensions, cluster, request.world, request.load);
   const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
   const bool gains_capacity = request.details && request.objective != Objective::memory;
-  // Layouts whose state alone exceeds the memory of a rank, but not memory_more times this memory. compose_layouts()
-  // does not compose these layouts.
-  std::vector<PlanCandidate> with_larger_state;
-  if (gains_capacity)
-    std::ranges::copy_if(legal, std::back_inserter(with_larger_state), [&](const PlanCandidate& c) {
-      const double bytes = state.layout_bytes(c.recipe, request.world);
-      return bytes > memory && bytes <= memory_more * memory;
-    });
+  std::vector<PlanCandidate> larger;
+  if (gains_capacity) larger = with_larger_state(legal, state, request.world, memory);
   ComposedLayouts layouts = compose_layouts(std::move(legal), state, costs, memory, request);
   plan.too_large = layouts.too_large_count, plan.least_memory = layouts.least_memory;
 
@@ -138,8 +132,8 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   if (gains_capacity && !plan.best.empty()) {
     const PlannedLayout& best = plan.best.front();
     std::ranges::move(
-        within_more_memory(
-            compose_all(neighbours_of(best.candidate, std::move(with_larger_state)), costs, request.objective), memory),
+        within_more_memory(compose_all(neighbours_of(best.candidate, std::move(larger)), costs, request.objective),
+                           memory),
         std::back_inserter(excluded));
     plan.capacity = {.more_memory = with_more_memory(best, std::move(excluded), site),
                      .twice_ranks = on_twice_the_ranks(best, document, extensions, cluster, request, memory, shared)};
