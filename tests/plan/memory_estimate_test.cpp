@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <fstream>
 
+#include "tests/plan/measured_memory.h"
 #include "tests/support/on_device.h"
 #include "tests/training/test_folder.h"
-#include "tests/training/training.h"
 
 namespace hexad::tests {
 
@@ -29,45 +27,6 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-// Returns overrides for a model so large that the activations of its layers outweigh the small parts that estimates
-// omit.
-std::vector<std::string> measured(const std::vector<std::string>& more) {
-  std::vector<std::string> all{"model.hidden=128",
-                               "model.layers=4",
-                               "model.context=64",
-                               "model.vocab=151",
-                               "model.moe.routing=balanced",
-                               "model.moe.expert_hidden=96",
-                               "model.mlp_hidden=96",
-                               "batch.micro=4",
-                               "batch.global=32",
-                               "distributed.bucket_bytes=64KiB",
-                               "distributed.device_collectives=host",  // connections_test.cpp tests connections
-                               "train.precision=f32"};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-// Returns the peaks of a step on every rank. Measures five steps, and takes the step with the median total peak. Peaks
-// vary, because threads that wait for each other free shared buffers at slightly different times.
-std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
-  std::vector<device::MemoryStats> memory(ranks);
-  on_ranks(ranks, [&](const comm::ProcessGroup& world) {
-    TrainingRun run(recipe, world);
-    const FixedSource source = documents_of(run.recipe);
-    run.step(source);
-    std::array<device::MemoryStats, 5> steps;
-    for (device::MemoryStats& step : steps) {
-      run.instance.context.allocator()->reset_peaks();
-      run.step(source);
-      step = run.instance.context.allocator()->stats();
-    }
-    std::ranges::sort(steps, {}, &device::MemoryStats::peak_total);
-    memory[world.rank()] = steps[2];
-  });
-  return memory;
-}
-
 void expect_near(const device::MemoryStats& memory, Category c, double predicted, double share) {
   const auto counted = static_cast<double>(memory.peak_in(c));
   if (predicted == 0)
@@ -81,35 +40,45 @@ std::string shown(double predicted, int64_t bytes) {
                      100 * (predicted / static_cast<double>(bytes) - 1));
 }
 
-constexpr double close_share = 0.01, peak_share = 0.03;
+constexpr double allowed = 0.01;
+
+// Returns the bytes of a tensor that pipeline stages send; 0 without stages. The estimate counts no sent tensor that
+// waits for its receiver, but a rank whose receiver is late may have one at the peak.
+double message_bytes(const Recipe& r) {
+  if (r.parallel.pp == 1) return 0;
+  return static_cast<double>(r.batch.micro * r.model.context * r.model.hidden *
+                             size_of(train::dtype_of(r.train.precision)));
+}
 
 class MemoryEstimate : public testing::TestWithParam<Case> {};
 
 // Compares the estimate of each rank's memory with the allocator's counts: persistent memory, memory kept for backward,
-// and the total peak.
-TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
+// and the total peak. With prompt peers, a rank may need less than the estimate, but not more.
+TEST_P(MemoryEstimate, IsWithinOnePercentOfTheAllocatorsPeak) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = small_recipe(measured(overrides));
-  const auto memory = measure(recipe, ranks);
+  const auto late = measured_peaks(recipe, ranks, Peers::late);
+  const auto prompt = ranks > 1 ? measured_peaks(recipe, ranks, Peers::prompt) : late;
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    const device::MemoryStats& counted = memory[rank];
+    const device::MemoryStats& counted = late[rank];
     const auto estimate = estimate_memory(recipe, {}, layout, rank);
-    fmt::print("{:<28} rank {}  kept {}  peak {}\n", name, rank,
+    fmt::print("{:<28} rank {}  kept {}  peak {}  with prompt peers {}\n", name, rank,
                shown(estimate.activations, counted.peak_in(Category::activation)),
-               shown(estimate.total, counted.peak_total));
+               shown(estimate.total, counted.peak_total), shown(estimate.total, prompt[rank].peak_total));
     SCOPED_TRACE(cat("rank ", rank));
-    expect_near(counted, Category::parameter, estimate.weights, close_share);
-    expect_near(counted, Category::gradient, estimate.gradients, close_share);
-    expect_near(counted, Category::optimizer, estimate.optimizer, close_share);
+    expect_near(counted, Category::parameter, estimate.weights, allowed);
+    expect_near(counted, Category::gradient, estimate.gradients, allowed);
+    expect_near(counted, Category::optimizer, estimate.optimizer, allowed);
     // If the kernels of a device are late, more offloaded memory has already been freed than the estimate assumes.
     if (recipe.offload.activations && test_device() != device::DeviceKind::cpu)
-      EXPECT_LE(static_cast<double>(counted.peak_in(Category::activation)), (1 + peak_share) * estimate.activations);
+      EXPECT_LE(static_cast<double>(counted.peak_in(Category::activation)), (1 + allowed) * estimate.activations);
     else
-      expect_near(counted, Category::activation, estimate.activations, peak_share);
-    EXPECT_NEAR(static_cast<double>(counted.peak_total) / estimate.total, 1, peak_share)
-        << "counted " << counted.peak_total << ", predicted " << estimate.total << "\n"
-        << counted.table();
+      expect_near(counted, Category::activation, estimate.activations, allowed);
+    const double most = (1 + allowed) * estimate.total + message_bytes(recipe);
+    EXPECT_GE(static_cast<double>(counted.peak_total), (1 - allowed) * estimate.total) << counted.table();
+    EXPECT_LE(static_cast<double>(counted.peak_total), most) << counted.table();
+    EXPECT_LE(static_cast<double>(prompt[rank].peak_total), most) << prompt[rank].table();
     EXPECT_GE(estimate.blocks, estimate.total) << "blocks are rounded up";
   }
 }
@@ -158,15 +127,15 @@ TEST_P(LayoutMemory, IsWithinOnePercentOfTheEstimateForPersistentTensors) {
                                "train.precision=" + precision};
   all.insert(all.end(), layout.overrides.begin(), layout.overrides.end());
   const Recipe recipe = small_recipe(measured(all));
-  const device::MemoryStats memory = measure(recipe, layout.ranks).front();
+  const device::MemoryStats memory = measured_peaks(recipe, layout.ranks, Peers::late).front();
   const auto estimate = estimate_memory(recipe, {}, mesh::Layout(recipe.parallel.sizes(), layout.ranks), 0);
   fmt::print("{:<8} zero {} {:<4} weights {}  gradients {}  optimizer {}  peak {}\n", layout.name, zero, precision,
              shown(estimate.weights, memory.peak_in(Category::parameter)),
              shown(estimate.gradients, memory.peak_in(Category::gradient)),
              shown(estimate.optimizer, memory.peak_in(Category::optimizer)), shown(estimate.total, memory.peak_total));
-  expect_near(memory, Category::parameter, estimate.weights, close_share);
-  expect_near(memory, Category::gradient, estimate.gradients, close_share);
-  expect_near(memory, Category::optimizer, estimate.optimizer, close_share);
+  expect_near(memory, Category::parameter, estimate.weights, allowed);
+  expect_near(memory, Category::gradient, estimate.gradients, allowed);
+  expect_near(memory, Category::optimizer, estimate.optimizer, allowed);
 }
 
 INSTANTIATE_TEST_SUITE_P(, LayoutMemory,
@@ -207,8 +176,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OffloadedStates", 1, {"offload.optimizer=file"}}, Case{"Tensors", 2, {"parallel.tp=2"}},
         Case{"TensorsAndSequences", 2, {"parallel.tp=2", "parallel.sp=true", "model.vocab=152"}},
         Case{"TensorsBlocks", 2, {"parallel.tp=2", "parallel.sp=true", "recompute=block"}},
-        Case{"ExpertTensors", 4, {"parallel.ep=2", "parallel.tp=2"}}, Case{"Ring", 2, {"parallel.cp=2"}},
-        Case{"Gathered", 2, {"parallel.cp=2", "parallel.cp_kind=all_gather"}},
+        Case{"ExpertTensors", 4, {"parallel.ep=2", "parallel.tp=2"}},
+        Case{"DirectExchange", 4, {"parallel.ep=2", "parallel.tp=2", "schedule.moe.esp_exchange=direct"}},
+        Case{"Ring", 2, {"parallel.cp=2"}}, Case{"Gathered", 2, {"parallel.cp=2", "parallel.cp_kind=all_gather"}},
         Case{"Ulysses", 2, {"parallel.cp=2", "parallel.cp_kind=ulysses"}},
         Case{"RowsOfTokens", 2, {"parallel.ep=2", "schedule.moe.rows=token"}},
         Case{"ByNodes", 2, {"parallel.ep=2", "schedule.moe.chunk_by=nodes", "schedule.worker_lanes=false"}},
@@ -229,6 +199,8 @@ INSTANTIATE_TEST_SUITE_P(
               "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2", "schedule.worker_lanes=false"}},
         Case{"ZeroOne", 2, {"parallel.zero=1"}},
         Case{"ZeroTwo", 2, {"parallel.zero=2", "train.precision=bf16", "distributed.bucket_bytes=256KiB"}},
+        Case{"ZeroTwoRing", 2, {"parallel.zero=2", "parallel.cp=2"}},
+        Case{"ZeroTwoRingOfWholeBuckets", 2, {"parallel.zero=2", "parallel.cp=2", "distributed.bucket_bytes=auto"}},
         Case{"ZeroThree", 2, {"parallel.zero=3", "parallel.ep=2"}},
         Case{"ZeroThreeStages", 4, {"parallel.zero=3", "parallel.pp=2"}},
         Case{"ZeroThreeExperts", 4, {"parallel.zero=3", "parallel.ep=2", "distributed.bucket_bytes=64KiB"}},

@@ -1,0 +1,57 @@
+// Peaks of memory of small training runs, as the allocator of each rank counts them.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/device/memory.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+/// Returns `more` after overrides for a model so large that the activations of its layers outweigh the small parts that
+/// estimates omit.
+inline std::vector<std::string> measured(const std::vector<std::string>& more) {
+  std::vector<std::string> all{"model.hidden=128",
+                               "model.layers=4",
+                               "model.context=64",
+                               "model.vocab=151",
+                               "model.moe.routing=balanced",
+                               "model.moe.expert_hidden=96",
+                               "model.mlp_hidden=96",
+                               "batch.micro=4",
+                               "batch.global=32",
+                               "distributed.bucket_bytes=64KiB",
+                               "distributed.device_collectives=host",  // connections_test.cpp tests connections
+                               "train.precision=f32"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// Time at which the other ranks take part in a collective.
+/// - prompt: when their programs reach it. A rank whose peers were faster frees the tensors of the collective earlier
+///   than the estimate assumes.
+/// - late: when this rank waits for the collective, as the estimate assumes.
+enum class Peers : uint8_t { prompt, late };
+
+/// Returns the largest peaks of five steps on every rank, after a first step that is not measured.
+inline std::vector<device::MemoryStats> measured_peaks(const Recipe& recipe, int ranks, Peers peers) {
+  std::vector<device::MemoryStats> memory(ranks);
+  const auto on_rank = [&](const comm::ProcessGroup& world) {
+    verify::TrainingRun run(recipe, world);
+    const verify::FixedSource source = verify::documents_of(run.recipe);
+    run.step(source);
+    run.instance.context.compute().synchronize();
+    run.instance.context.allocator()->reset_peaks();
+    for (int step = 0; step < 5; ++step) run.step(source);
+    run.instance.context.compute().synchronize();
+    memory[world.rank()] = run.instance.context.allocator()->stats();
+  };
+  on_ranks(ranks, on_rank, {.patience = std::chrono::seconds(peers == Peers::late ? 2 : 0)});
+  return memory;
+}
+
+}  // namespace hexad::tests
