@@ -122,6 +122,18 @@ test_interval_is_that_of_grades_a_and_b() {
   expect 0 rows "${made[@]}" 'c m h100-dgx 1 settings 100 - - C - 900'
   expect_text out \
     "interval: 39 rows of grades A and B; measured / predicted seconds: quantile 0.05 is 0.64, quantile 0.95 is 1.36"
+  expect_no_text out "coverage: "  # all rows are of one source
+}
+
+test_coverage_uses_the_rows_of_other_sources() {
+  local i made=()
+  for ((i = 1; i <= 39; i++)); do
+    made+=("A-$i m$i h100-dgx 1 settings 100 - - B - $((60 + 2 * i))")
+    made+=("B-$i n$i h100-dgx 1 settings 100 - - B - $((101 + 2 * i))")
+  done
+  # The interval of A is 0.64 to 1.36, and that of B is 1.05 to 1.77. So 17 of A and 17 of B are in the other's interval.
+  expect 0 rows "${made[@]}"
+  expect_text out "coverage: intervals from the rows of other sources contain 34 of 78 rows"
 }
 
 run_tests "$@"

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <regex>
 
 namespace hexad::tests {
@@ -13,32 +16,51 @@ namespace {
 
 using namespace plan;
 
-// Returns, as fractions, the percentages that the first group of `pattern` captures in the lines of `report`.
-std::vector<double> errors_in(const std::string& report, const std::string& pattern) {
+// A measured step: measured over predicted seconds, and its source.
+struct Known {
+  std::string source;
+  double ratio;
+};
+
+// Returns the steps in the lines of `report` that match `pattern`. `known` makes a step of the pattern's groups.
+std::vector<Known> steps_in(const std::string& report, const std::string& pattern,
+                            const std::function<Known(const std::smatch&)>& known) {
   std::ifstream in(HEXAD_SOURCE_DIR "/" + report);
   EXPECT_TRUE(in) << "cannot read " << report;
-  std::vector<double> errors;
+  std::vector<Known> steps;
   const std::regex row(pattern);
   std::smatch found;
   for (std::string line; std::getline(in, line);)
-    if (std::regex_match(line, found, row)) errors.push_back(std::stod(found[1]) / 100);
-  return errors;
+    if (std::regex_match(line, found, row)) steps.push_back(known(found));
+  return steps;
 }
 
-// Returns the quantile at `share` (0 to 1) of `values`, as PredictionError defines it.
-double quantile(std::vector<double> values, double share) {
-  std::ranges::sort(values);
-  const double at = share * static_cast<double>(values.size() + 1) - 1;
+// Returns the quantile at `share` (0 to 1) of the ratios, as PredictionError defines it.
+double quantile(std::vector<Known> steps, double share) {
+  std::ranges::sort(steps, {}, &Known::ratio);
+  const double at = share * static_cast<double>(steps.size() + 1) - 1;
   const auto below = static_cast<size_t>(at);
-  return values[below] + (at - static_cast<double>(below)) * (values[below + 1] - values[below]);
+  return std::lerp(steps[below].ratio, steps[below + 1].ratio, at - static_cast<double>(below));
 }
 
-void expect_quantiles(const PredictionError& error, const std::vector<double>& ratios) {
-  ASSERT_EQ(std::ssize(ratios), error.cases) << error.source;
-  EXPECT_NEAR(error.low, quantile(ratios, 0.05), 0.005) << error.source;
-  EXPECT_NEAR(error.high, quantile(ratios, 0.95), 0.005) << error.source;
-  const auto inside = std::ranges::count_if(ratios, [&](double r) { return error.low <= r && r <= error.high; });
-  EXPECT_GE(static_cast<double>(inside), 0.85 * static_cast<double>(ratios.size())) << error.source;
+// Returns the number of steps inside the interval that the steps of all other sources give.
+int covered_by_others(const std::vector<Known>& steps) {
+  int covered = 0;
+  for (const Known& step : steps) {
+    std::vector<Known> others = steps;
+    std::erase_if(others, [&](const Known& other) { return other.source == step.source; });
+    covered += quantile(others, 0.05) <= step.ratio && step.ratio <= quantile(others, 0.95);
+  }
+  return covered;
+}
+
+void expect_quantiles(const PredictionError& error, const std::vector<Known>& steps) {
+  ASSERT_EQ(std::ssize(steps), error.cases) << error.source;
+  EXPECT_NEAR(error.low, quantile(steps, 0.05), 0.005) << error.source;
+  EXPECT_NEAR(error.high, quantile(steps, 0.95), 0.005) << error.source;
+  EXPECT_EQ(error.covered, covered_by_others(steps)) << error.source;
+  EXPECT_GE(error.covered, 0.85 * error.cases) << "intervals are too narrow: " << error.source;
+  EXPECT_LE(error.covered, 0.95 * error.cases) << "intervals are too wide: " << error.source;
 }
 
 Cluster described() {
@@ -49,11 +71,13 @@ Cluster described() {
 
 TEST(PredictionError, DescriptionsHaveTheErrorOfPublishedSteps) {
   const PredictionError& error = prediction_error(described());
-  std::vector<double> ratios =
-      errors_in(std::string(error.source), R"(    \S+ +\S+ +\d+ +[AB] +[0-9.]+ +[0-9.]+ +([-+][0-9.]+)%( .*)?)");
-  for (double& r : ratios)
-    r += 1;  // the report compares rates: predicted over measured rate equals measured over predicted time
-  expect_quantiles(error, ratios);
+  // The report compares rates: predicted over measured rate equals measured over predicted time. The letters at the
+  // beginning of a row's name are its source.
+  expect_quantiles(error, steps_in(std::string(error.source),
+                                   R"(    ([A-Za-z]+)\S* +\S+ +\d+ +[AB] +[0-9.]+ +[0-9.]+ +([-+][0-9.]+)%( .*)?)",
+                                   [](const std::smatch& row) {
+                                     return Known{row[1], 1 + std::stod(row[2]) / 100};
+                                   }));
 }
 
 TEST(PredictionError, MatchesTheReportOfPublishedSteps) {
@@ -69,16 +93,33 @@ TEST(PredictionError, MatchesTheReportOfPublishedSteps) {
   EXPECT_TRUE(found) << error.source << " lacks the line \"" << printed << '"';
 }
 
-TEST(PredictionError, MeasuredCurvesHaveTheErrorOfMoePasses) {
+TEST(PredictionError, CoverageOfPublishedStepsMatchesTheirReport) {
+  const PredictionError& error = prediction_error(described());
+  std::ifstream in(HEXAD_SOURCE_DIR "/" + std::string(error.source));
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string printed = fmt::format(
+      "    coverage: intervals from the rows of other sources contain {} of {} rows\n", error.covered, error.cases);
+  EXPECT_NE(text.find(printed), text.npos) << error.source << " lacks the line \"" << printed << '"';
+}
+
+TEST(PredictionError, MeasuredCurvesHaveTheErrorOfWholeSteps) {
   const PredictionError& error = prediction_error(Cluster{});
-  std::vector<double> ratios =
-      errors_in(std::string(error.source), R"(\S+ .*\| +[0-9.]+ +([-+][0-9]+)% +[0-9.]+ +[-+][0-9]+%)");
-  for (double& r : ratios) r = 1 / (1 + r);  // the errors are predicted over measured time, minus one
-  expect_quantiles(error, ratios);
+  // The report has predicted over measured seconds. The first part of a case's name is the place where it ran.
+  expect_quantiles(error, steps_in(std::string(error.source),
+                                   R"(    (\w+)\.\d\d +\d +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +([0-9.]+) .*)",
+                                   [](const std::smatch& row) {
+                                     return Known{row[1], 1 / std::stod(row[2])};
+                                   }));
 }
 
 TEST(PredictionError, WritesTheUnitOnceIfAllNumbersShareIt) {
-  const PredictionError error{.low = 0.5, .high = 1.5, .cases = 10, .what = "steps", .source = "report.md"};
+  const PredictionError error{.low = 0.5,
+                              .high = 1.5,
+                              .cases = 10,
+                              .covered = 9,
+                              .what = "steps",
+                              .sources = "machines",
+                              .source = "report.md"};
   EXPECT_EQ(error.text(0.4), "400 ms (200 to 600)");
   EXPECT_EQ(error.text(0.8), "800 ms (400 ms to 1.20 s)");
   EXPECT_EQ(error.text(0.004), "4.00 ms (2.00 to 6.00)");
@@ -86,7 +127,7 @@ TEST(PredictionError, WritesTheUnitOnceIfAllNumbersShareIt) {
   EXPECT_EQ(error.text(180), "3 min 00 s (1 min 30 s to 4 min 30 s)");
   EXPECT_EQ(error.explanation(),
             "the numbers in brackets are percentiles 5 and 95 of measured times, according to the errors of 10 steps "
-            "(report.md)");
+            "(report.md); intervals from other machines alone contain 9 of these");
 }
 
 }  // namespace

@@ -31,6 +31,19 @@ function new_case_quantile(list, count, share,    place, i) {
   return list[i] + (place - i) * (list[i + 1] - list[i])
 }
 
+# Returns the number of ratios inside the interval that the ratios of all other sources give; -1 if the other sources
+# have too few rows.
+function covered_by_others(    i, k, n, others, inside) {
+  for (i = 1; i <= ratio_count; i++) {
+    n = 0
+    for (k = 1; k <= ratio_count; k++) if (source_of[k] != source_of[i]) others[++n] = in_order[k]
+    if (n < 19) return -1
+    median(others, n)  # sorts the ratios
+    inside += in_order[i] >= new_case_quantile(others, n, 0.05) && in_order[i] <= new_case_quantile(others, n, 0.95)
+  }
+  return inside
+}
+
 # Adds an absolute error to a set of errors.
 function add_error(set, error) { errors[set, ++count[set]] = error < 0 ? -error : error }
 
@@ -99,7 +112,12 @@ NR == FNR { read_shape(); next }
   if (!rows[model]) models[++model_count] = model
   measure[model, ++rows[model]] = published
   forecast[model, rows[model]] = predicted
-  if ($9 != "C") ratios[++ratio_count] = 1 + error  # measured seconds divided by predicted seconds
+  if ($9 != "C") {
+    ratios[++ratio_count] = 1 + error  # measured seconds divided by predicted seconds
+    in_order[ratio_count] = 1 + error
+    match($1, /^[A-Za-z]+/)  # rows of a source have the same letters
+    source_of[ratio_count] = substr($1, 1, RLENGTH)
+  }
 }
 END {
   if (failed) exit 2
@@ -119,6 +137,9 @@ END {
     printf "interval: %d rows of grades A and B; measured / predicted seconds: quantile 0.05 is %.2f, ", ratio_count,
       new_case_quantile(ratios, ratio_count, 0.05)
     printf "quantile 0.95 is %.2f\n", new_case_quantile(ratios, ratio_count, 0.95)
+    covered = covered_by_others()
+    if (covered >= 0)
+      printf "coverage: intervals from the rows of other sources contain %d of %d rows\n", covered, ratio_count
   }
   gated = summary("gated")
   known = gated != "none"

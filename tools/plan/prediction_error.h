@@ -13,22 +13,27 @@ namespace hexad::plan {
 /// k/(n+1). The reason is that k/(n+1) is the expected share of new cases with a smaller ratio. Between two ratios, the
 /// quantile is interpolated linearly.
 struct PredictionError {
-  double low, high;               // the quantiles 0.05 and 0.95
-  int cases;                      // number of known ratios
-  std::string_view what, source;  // description of the cases, and the report that lists them
+  double low, high;  // the quantiles 0.05 and 0.95
+  int cases;         // number of known ratios
+  // Number of cases inside an interval that was computed without the cases of their own source. The cases inside the
+  // interval of all cases would show too many, because each case has moved its own interval.
+  int covered;
+  std::string_view what;     // description of the cases
+  std::string_view sources;  // plural noun for the sources of the cases
+  std::string_view source;   // report that lists the cases
 
   /// Return the limits, in seconds, between which about 90% of measured times are expected for a prediction.
   double least(double seconds) const { return low * seconds; }
   double most(double seconds) const { return high * seconds; }
   /// Returns a prediction with its interval: "412 ms (190 to 618)". The text repeats the unit if the units differ.
   std::string text(double seconds) const;
-  /// Returns a line that explains the interval, with the number of cases and their source.
+  /// Returns a line that explains the interval, with the number of cases, their report, and `covered`.
   std::string explanation() const;
 };
 
 /// Returns the error of steps that are predicted on a cluster. If the cluster has a description, this is the error on
-/// published steps. If the cluster has only measured curves, this is the error on measured passes through MoE layers.
-/// tools/bench/predicted_steps.sh counts how many whole steps on a measured cluster are inside the interval.
+/// published steps. If the cluster has only measured curves, this is the error on whole steps that were measured on CPU
+/// ranks. tools/bench/predicted_steps.sh counts how many new steps are inside the interval.
 const PredictionError& prediction_error(const Cluster& cluster);
 
 }  // namespace hexad::plan
