@@ -50,5 +50,24 @@ TEST(Placement, DoesNotWarnOfAnOrderIfNoneIsBetter) {
   EXPECT_EQ(warn_of_order({.tp = 4, .order = "dp-tp-cp-ep-pp"}, node_by_node), "");
 }
 
+TEST(Placement, NamesOtherPlacesThanNodes) {
+  const std::string text = warn_of_order({.tp = 2, .order = "dp-tp-cp-ep-pp"}, node_by_node, "domains");
+  EXPECT_NE(text.find("span several domains, because of"), std::string::npos) << text;
+  EXPECT_NE(text.find("keeps them inside domains"), std::string::npos) << text;
+}
+
+TEST(Placement, CountsTheNodesThatGroupsSpan) {
+  const auto spread = [](const mesh::Sizes& sizes) {
+    std::string text;
+    for (const AxisSpread& axis : spread_of_axes(mesh::Layout(sizes, 4), node_by_node))
+      text += base::cat(text.empty() ? "" : ", ", mesh::name_of(axis.axis), " ", axis.nodes);
+    return text;
+  };
+  EXPECT_EQ(spread({.tp = 2}), "tp 1, dp 2");
+  EXPECT_EQ(spread({.tp = 2, .order = "dp-tp-cp-ep-pp"}), "tp 2, dp 1");
+  EXPECT_EQ(spread({.ep = 2}), "ep 1, dp 2, edp 2");
+  EXPECT_EQ(spread({.pp = 2, .tp = 2}), "tp 1, pp 2");
+}
+
 }  // namespace
 }  // namespace hexad::train

@@ -1,6 +1,7 @@
 #include "tools/train/process/process_placement.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "framework/base/error.h"
@@ -53,7 +54,7 @@ std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> n
       "these groups inside nodes: srun --distribution=block, mpirun --map-by slot");
 }
 
-std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of_rank) {
+std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of_rank, std::string_view places) {
   if (sizes.order.empty()) return {};
   const auto world = static_cast<int>(node_of_rank.size());
   const mesh::Layout layout(sizes, world), other = with_tp_first(sizes, world);
@@ -62,8 +63,27 @@ std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of
     if (crosses_nodes(layout, axis, node_of_rank) && !crosses_nodes(other, axis, node_of_rank))
       keys += (keys.empty() ? "" : ", ") + named(layout, axis);
   if (keys.empty()) return {};
-  return base::cat("the groups of ", keys, " span several nodes, because of parallel.order (", sizes.order,
-                   "); parallel.order: ", other.order(), " keeps them inside nodes");
+  return base::cat("the groups of ", keys, " span several ", places, ", because of parallel.order (", sizes.order,
+                   "); parallel.order: ", other.order(), " keeps them inside ", places);
+}
+
+std::vector<AxisSpread> spread_of_axes(const mesh::Layout& layout, std::span<const int> node_of_rank) {
+  using base::Axis;
+  std::vector<AxisSpread> all;
+  for (const Axis axis : {Axis::tp, Axis::cp, Axis::ep, Axis::etp, Axis::dp, Axis::edp, Axis::pp}) {
+    const bool repeats = (axis == Axis::etp && layout.size(axis) == layout.size(Axis::tp)) ||
+                         (axis == Axis::edp && layout.size(Axis::ep) == 1);
+    if (layout.size(axis) == 1 || repeats) continue;
+    int64_t most = 1;
+    const auto group_of = [&](int rank) { return layout.members(axis, rank); };
+    mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {
+      std::set<int> nodes;
+      for (const int rank : ranks) nodes.insert(node_of_rank[rank]);
+      most = std::max(most, std::ssize(nodes));
+    });
+    all.push_back({axis, most});
+  }
+  return all;
 }
 
 }  // namespace hexad::train

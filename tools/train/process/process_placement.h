@@ -3,6 +3,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "parallel/mesh/layout.h"
 
@@ -13,7 +15,18 @@ namespace hexad::train {
 std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
 /// Returns a warning if tp or etp groups span nodes because of an explicit parallel.order, but would not with an order
-/// that begins with tp. Otherwise, returns an empty text. `node_of_rank` has the node of every rank.
-std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of_rank);
+/// that begins with tp. Otherwise, returns an empty text. `node_of_rank` has the node of every rank. If it has other
+/// places instead, such as domains of a fast link, `places` is their name.
+std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of_rank,
+                          std::string_view places = "nodes");
+
+/// Largest number of nodes that a group along an axis spans.
+struct AxisSpread {
+  base::Axis axis;
+  int64_t nodes;
+};
+/// Returns the spread of each axis that has several ranks. Omits edp without expert parallelism, and etp if it has the
+/// size of tp, because their groups are then those of dp and tp. `node_of_rank` is as in warn_of_order().
+std::vector<AxisSpread> spread_of_axes(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
 }  // namespace hexad::train
