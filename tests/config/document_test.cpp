@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "framework/config/position_of.h"
 #include "tests/config/example_recipe.h"
 
 namespace example {
@@ -352,6 +353,16 @@ TEST(Override, ProblemsNameTheCommandLine) {
             "capacity_factor");
   EXPECT_EQ(refusal_of(minimal, {"model.hidden.x=1"}),
             "command line: model.hidden.x=1: model.hidden (a section) must be an integer");
+}
+
+TEST(PositionOf, IsThatOfTheInnermostSection) {
+  const std::vector<std::string> overrides{"batch.micro=2"};
+  const Document document = parse("model:\n  layers: 2\n  moe: {experts: 4}\n", "a.yaml", overrides);
+  EXPECT_EQ(position_of(document, "model.layers"), "a.yaml:2");
+  EXPECT_EQ(position_of(document, "model.moe.top_k"), "a.yaml:3") << "the section of a key that is not written";
+  EXPECT_EQ(position_of(document, "batch.micro"), "command line: batch.micro=2");
+  EXPECT_EQ(position_of(document, "optim.lr"), "");
+  EXPECT_EQ(position_of(document, ""), "");
 }
 
 TEST(Override, IsRefusedIfMalformed) {

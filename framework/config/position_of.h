@@ -1,0 +1,15 @@
+// Position of a key in a document, for messages about recipes and cluster files that were read successfully.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "framework/config/document.h"
+
+namespace hexad::config {
+
+/// Returns the position of the key `path` (such as "model.moe.experts"), or of the innermost section above it that the
+/// document has, as text: "recipes/a.yaml:14". Returns an empty text if the document has no such section.
+std::string position_of(const Document& document, std::string_view path);
+
+}  // namespace hexad::config
