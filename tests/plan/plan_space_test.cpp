@@ -173,6 +173,15 @@ TEST(ChangedSettings, CompareTheResolvedValuesOfAuto) {
   EXPECT_EQ(changes(both, vertical), std::vector<std::string>{"parallel.cp_expansion: horizontal -> vertical"});
 }
 
+TEST(PlanCandidate, NamesTheExpansionIfItIsNotAuto) {
+  const std::vector<std::string> sizes{"parallel.cp=2", "parallel.ep=4"};
+  std::vector<std::string> vertical = sizes;
+  vertical.push_back("parallel.cp_expansion=vertical");
+  EXPECT_NE(PlanCandidate{recipe_of(yaml, vertical, ranks)}.to_string(ranks).find(", expansion vertical"),
+            std::string::npos);
+  EXPECT_EQ(PlanCandidate{recipe_of(yaml, sizes, ranks)}.to_string(ranks).find("expansion"), std::string::npos);
+}
+
 TEST(PlanCandidate, UsesTheSizeOfTpWithoutEtp) {
   const PlanCandidate c{recipe_of(yaml, {"parallel.tp=2", "parallel.sp=true"}, ranks)};
   EXPECT_NE(c.to_string(ranks).find("etp 2"), std::string::npos) << c.to_string(ranks);

@@ -409,6 +409,8 @@ std::string PlanCandidate::to_string(int64_t world) const {
   text += fmt::format(", zero {}, micro {}", p.zero, recipe.batch.micro);
   if (recipe.recompute != layers::Recompute::none)
     text += fmt::format(", recompute {}", base::enum_name(recipe.recompute));
+  if (p.cp_expansion != mesh::Expansion::automatic)
+    text += fmt::format(", expansion {}", base::enum_name(p.cp_expansion));
   if (p.order) text += ", order " + *p.order;
   if (recipe.offload.optimizer != optim::StateOffload::none) text += ", offload optimizer";
   if (recipe.offload.activations) text += ", offload activations";

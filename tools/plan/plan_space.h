@@ -24,8 +24,8 @@ struct PlanCandidate {
   /// Returns settings() without keys that have no effect on `world` ranks, such as parallel.cp_kind if cp is 1. Gives
   /// cp_expansion and etp their resolved values.
   std::vector<std::pair<std::string, std::string>> effective_settings(int64_t world) const;
-  /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention". Adds order,
-  /// offload, overlap and choices of schedule.moe only if they differ from their defaults.
+  /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention". Adds
+  /// cp_expansion, order, offload, overlap and choices of schedule.moe only if they differ from their defaults.
   std::string to_string(int64_t world) const;
 };
 
