@@ -77,9 +77,9 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("group: inter, ranks: 2, nodes: 2", "group: outer, ranks: 2, nodes: 2"),
             "c.yaml:5: links.2.group (outer) must be one of intra, inter, all");
   EXPECT_EQ(refusal("group: intra, ranks: 2, nodes: 1", "group: intra, ranks: 2, nodes: 2"),
-            "c.yaml:3: links.0.nodes (2) must be 1 for the group intra");
+            "c.yaml:3: links.0.nodes (2) must be 1 for the group intra; nearest: 1");
   EXPECT_EQ(refusal("group: inter, ranks: 2", "group: inter, ranks: 4"),
-            "c.yaml:5: links.2.nodes (2) must be equal to ranks (4) for the group inter");
+            "c.yaml:5: links.2.nodes (2) must be equal to ranks (4) for the group inter; nearest: 4");
   EXPECT_EQ(refusal("group: all, ranks: 8, nodes: 2", "group: all, ranks: 8, nodes: 1"),
             "c.yaml:6: links.3.nodes (1) must be at least 2 for the group all; ranks of one node are the group intra");
   EXPECT_EQ(refusal("group: all, ranks: 8", "group: all, ranks: 7"),
@@ -89,7 +89,8 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("[[4096, 0.004], [8192, 0.0045]]", "0.004"),
             "c.yaml:6: links.3.points (0.004) must be a list of points [[size, seconds], ...]");
   EXPECT_EQ(refusal("[[65536, 1e-5]", "[[-1, 1e-5]"),
-            "c.yaml:13: copies.0.points ([[-1, 1e-05], [131072, 2e-05]]) must have sizes above 0");
+            "c.yaml:13: copies.0.points ([[-1, 1e-05], [131072, 2e-05]]) must have sizes above 0, but the first is -1; "
+            "remove this point");
   EXPECT_EQ(refusal("beside: [inter, copy]", "beside: [inter, compute]"),
             "c.yaml:18: slowdowns.2.beside ([inter, compute]) must not repeat a name or include compute itself");
   EXPECT_EQ(refusal("speed: 0.75", "speed: 0"), "c.yaml:16: slowdowns.0.speed (0) must be greater than 0");
@@ -111,10 +112,48 @@ TEST(Cluster, CurvesInOtherUnitsAreRefused) {
 }
 
 TEST(Cluster, CurvesThatFallAreRefused) {
-  EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.000001]"),
-            "c.yaml:3: links.0.points.1.1 (1e-06) must not fall below 1/100 of the time for a smaller size (0.001 s "
-            "for size 4096); nearest: 1e-05");
-  EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.0009]"), "accepted") << "noise of a measurement";
+  EXPECT_EQ(
+      refusal("[8192, 0.0015]", "[8192, 0.00049]"),
+      "c.yaml:3: links.0.points.1.1 (0.00049) must not fall below 1/2 of the time for a smaller size (0.001 s for "
+      "size 4096), because noise of a measurement is smaller; nearest: 0.0005");
+  EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.0005]"), "accepted") << "noise of a measurement";
+  EXPECT_EQ(
+      refusal("[[16, 1e-5], [32, 2e-5]]", "[[16, 1e-5], [32, 2e-5], [64, 9e-6]]"),
+      "c.yaml:8: products.0.points.2.1 (9e-06) must not fall below 1/2 of the time for a smaller size (2e-05 s for "
+      "size 32), because noise of a measurement is smaller; nearest: 1e-05");
+}
+
+TEST(Cluster, RepeatedMeasurementsAreRefused) {
+  EXPECT_EQ(refusal("kind: offload", "kind: copy"),
+            "c.yaml:14: copies.1.kind (copy) must not repeat the kind of copies.0; remove one of the two");
+  EXPECT_EQ(
+      refusal("group: intra, ranks: 4", "group: intra, ranks: 2"),
+      "c.yaml:4: links.1.operation (all_to_all) must not repeat the operation, group, ranks and nodes of links.0; "
+      "remove one of the two");
+  EXPECT_EQ(refusal("pass: weight_gradient", "pass: forward"),
+            "c.yaml:9: products.1.element (f32) must not repeat the element, pass, experts, inputs and outputs of "
+            "products.0; remove one of the two");
+  EXPECT_EQ(refusal("beside: [inter, copy]", "beside: [inter]"),
+            "c.yaml:18: slowdowns.2.of (compute) must not repeat the lanes of slowdowns.0; remove one of the two");
+}
+
+TEST(Cluster, GroupsBeyondTheMeasuredRanksAreRefused) {
+  EXPECT_EQ(refusal("group: intra, ranks: 4", "group: intra, ranks: 8"),
+            "c.yaml:4: links.1.ranks (8) must be at most nodes x measured.ranks_per_node (4); nearest: 4");
+  EXPECT_EQ(refusal("group: inter, ranks: 2, nodes: 2", "group: inter, ranks: 3, nodes: 3"),
+            "c.yaml:5: links.2.nodes (3) must be at most measured.nodes (2); nearest: 2");
+}
+
+TEST(Cluster, PositionOfAKeyIsThatOfTheInnermostSectionOfTheFile) {
+  const TemporaryFolder folder;
+  telemetry::write_text(folder / "c.yaml", "measured: {nodes: 2}\nmachine:\n  nodes: 4\n  peak: {bf16: 1e12}\n");
+  const std::string path = (folder / "c.yaml").string();
+  EXPECT_EQ(position_in_cluster(path, {}, "machine.nodes"), path + ":3");
+  EXPECT_EQ(position_in_cluster(path, {}, "machine.peak.f64"), path + ":4") << "the file has no f64";
+  EXPECT_EQ(position_in_cluster(path, {}, "machine.network"), path + ":2");
+  EXPECT_EQ(position_in_cluster(path, {}, "links"), path);
+  EXPECT_EQ(position_in_cluster(path, {}, ""), path);
+  EXPECT_EQ(position_in_cluster(path, {"machine.nodes=3"}, "machine.nodes"), "command line: machine.nodes=3");
 }
 
 TEST(Cluster, LinksWhoseRateCollapsesAreRefused) {

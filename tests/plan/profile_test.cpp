@@ -14,6 +14,7 @@
 #include "tools/plan/profile/parts.h"
 #include "tools/plan/profile/rank_groups.h"
 #include "tools/plan/profile/repeated_collective.h"
+#include "tools/plan/profile/timer.h"
 
 namespace hexad::plan {
 namespace {
@@ -229,6 +230,21 @@ TEST(Timer, MeasuresASizeAgainThatIsSlowerForEachByte) {
     EXPECT_GT(runs, 4);
     EXPECT_LT(curve.points[1].y, disturbance);
   });
+}
+
+TEST(Timer, MeasuresASizeAgainThatTakesLongerThanALargerOne) {
+  using Points = std::vector<Curve::Point>;
+  std::vector<size_t> measured;
+  const auto corrected = [&](const Points& points, double seconds) {
+    measured.clear();
+    return without_falls(points, [&](size_t i) { return measured.push_back(i), seconds; });
+  };
+  EXPECT_EQ(corrected({{1, 9}, {2, 4}, {3, 5}}, 3), (Points{{1, 3}, {2, 4}, {3, 5}})) << "the first time was noise";
+  EXPECT_EQ(measured, std::vector<size_t>{0});
+  EXPECT_EQ(corrected({{1, 9}, {2, 4}, {3, 5}}, 6), (Points{{1, 6}, {2, 4}, {3, 5}})) << "a small size may be slower";
+  EXPECT_EQ(corrected({{1, 9}, {2, 4}, {3, 5}}, 9), (Points{{1, 8}, {2, 4}, {3, 5}})) << "but not more than twice";
+  EXPECT_EQ(corrected({{1, 4}, {2, 4}, {3, 5}}, 1), (Points{{1, 4}, {2, 4}, {3, 5}}));
+  EXPECT_TRUE(measured.empty());
 }
 
 TEST(Timer, MeasuresTheSmallestAndTheLargestSizeInLittleTime) {

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
+#include "framework/config/position_of.h"
 #include "framework/config/typed_recipe.h"
 #include "tools/plan/curves/measured_curve.h"
 #include "tools/plan/dense_products.h"
@@ -25,7 +29,8 @@ void check_points(const Curve& points, const std::string& path, config::Problems
   if (points.is_constant())
     problems.add(path, "must be a list of points [[size, seconds], ...]");
   else if (!(points.points.front().x > 0))
-    problems.add(path, "must have sizes above 0");
+    problems.add(path, fmt::format("must have sizes above 0, but the first is {:g}; remove this point",
+                                   points.points.front().x));
 }
 
 // Plausible rates of measured work. A time outside these limits is probably in the wrong unit.
@@ -34,10 +39,6 @@ struct PlausibleRates {
   std::string_view unit;
 };
 constexpr PlausibleRates plausible_bytes{1e4, 1e14, "bytes/s"}, plausible_flops{1e6, 1e17, "FLOP/s"};
-
-// Largest plausible ratio of a measured time to the time of a larger size. By chance, the measured time of a small size
-// may be too long, but not by this factor.
-constexpr double largest_fall = 100;
 
 // Checks that the times of a measured curve are in seconds, and that no time is below 1/largest_fall of the time of a
 // smaller size. `work`(size) is the number of bytes or FLOPs of a size. Does nothing if the entry `entry`, which has
@@ -55,8 +56,8 @@ void check_times(const Curve& curve, const std::string& entry, const PlausibleRa
     if (seconds > before) longest = i;
     if (largest_fall * seconds < before)
       problems.add(key(i),
-                   fmt::format("must not fall below 1/{:g} of the time for a smaller size ({:g} s for size {:g}); "
-                               "nearest: {:.4g}",
+                   fmt::format("must not fall below 1/{:g} of the time for a smaller size ({:g} s for size {:g}), "
+                               "because noise of a measurement is smaller; nearest: {:.4g}",
                                largest_fall, before, points[longest].x, before / largest_fall));
   }
   const double seconds = points[fastest].y, size = points[fastest].x;
@@ -110,11 +111,62 @@ void check_link(const MeasuredLink& link, const std::string& path, config::Probl
   if (link.ranks % link.nodes != 0)
     problems.add(path + ".ranks", cat("must be divisible by nodes (", link.nodes,
                                       "); nearest: ", config::nearest_multiples(link.ranks, link.nodes)));
-  if (link.group == GroupKind::intra && link.nodes != 1) problems.add(path + ".nodes", "must be 1 for the group intra");
+  if (link.group == GroupKind::intra && link.nodes != 1)
+    problems.add(path + ".nodes", "must be 1 for the group intra; nearest: 1");
   if (link.group == GroupKind::all && link.nodes == 1)
     problems.add(path + ".nodes", "must be at least 2 for the group all; ranks of one node are the group intra");
   if (link.group == GroupKind::inter && link.nodes != link.ranks)
-    problems.add(path + ".nodes", cat("must be equal to ranks (", link.ranks, ") for the group inter"));
+    problems.add(path + ".nodes",
+                 cat("must be equal to ranks (", link.ranks, ") for the group inter; nearest: ", link.ranks));
+}
+
+// Checks that the ranks of a measured group are in the measured cluster.
+void check_group_size(const Origin& measured, const MeasuredLink& link, const std::string& path,
+                      config::Problems& problems) {
+  if (!problems.good({path + ".ranks", path + ".nodes", "measured.nodes", "measured.ranks_per_node"})) return;
+  if (link.nodes > measured.nodes)
+    problems.add(path + ".nodes",
+                 cat("must be at most measured.nodes (", measured.nodes, "); nearest: ", measured.nodes));
+  const int64_t most = link.nodes * measured.ranks_per_node;
+  if (link.ranks > most)
+    problems.add(path + ".ranks", cat("must be at most nodes x measured.ranks_per_node (", most, "); nearest: ", most));
+}
+
+// Checks that no two entries of the section `section` have the same value of `what`, which `of` returns for an entry.
+// Predictions would use only one of the two. `key` is the first key of an entry.
+template <class Entry, class Of>
+void check_no_repeats(const std::vector<Entry>& entries, const std::string& section, const std::string& key,
+                      std::string_view what, const Of& of, config::Problems& problems) {
+  if (!problems.good({section})) return;
+  std::map<decltype(of(entries.front())), size_t> first;
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (const auto [at, is_new] = first.try_emplace(of(entries[i]), i); !is_new)
+      problems.add(cat(section, ".", i, ".", key),
+                   cat("must not repeat the ", what, " of ", section, ".", at->second, "; remove one of the two"));
+}
+
+void check_repeats(const Cluster& c, config::Problems& problems) {
+  check_no_repeats(
+      c.peaks, "peaks", "element", "element", [](const MeasuredPeak& p) { return p.element; }, problems);
+  const auto link = [](const MeasuredLink& l) { return std::tuple(l.operation, l.group, l.ranks, l.nodes); };
+  check_no_repeats(c.links, "links", "operation", "operation, group, ranks and nodes", link, problems);
+  const auto product = [](const MeasuredProduct& p) {
+    return std::tuple(p.element, p.pass, p.experts, p.inputs, p.outputs);
+  };
+  constexpr std::string_view sizes = "element, pass, experts, inputs and outputs";
+  check_no_repeats(c.products, "products", "element", sizes, product, problems);
+  check_no_repeats(c.dense_products, "dense_products", "element", sizes, product, problems);
+  const auto attention = [](const MeasuredAttention& a) { return std::tuple(a.element, a.pass, a.heads, a.head_size); };
+  check_no_repeats(c.attention, "attention", "element", "element, pass, heads and head_size", attention, problems);
+  const auto kernels = [](const MeasuredKernels& k) { return std::tuple(k.of, k.element); };
+  check_no_repeats(c.kernels, "kernels", "class", "class and element", kernels, problems);
+  check_no_repeats(
+      c.copies, "copies", "kind", "kind", [](const MeasuredCopy& copy) { return copy.kind; }, problems);
+  const auto slowdown = [](const MeasuredSlowdown& s) {
+    return std::tuple(s.of, std::set(s.beside.begin(), s.beside.end()));
+  };
+  check_no_repeats(c.slowdowns, "slowdowns", "of", "lanes", slowdown, problems);
+  check_no_repeats(c.capped_slowdowns, "capped_slowdowns", "of", "lanes", slowdown, problems);
 }
 
 void check_product(const MeasuredProduct& product, const std::string& path, config::Problems& problems) {
@@ -149,8 +201,10 @@ void check_fewer_threads(const Cluster& cluster, config::Problems& problems) {
     if (!problems.good({path, "measured.threads"})) return;
     const int64_t threads = cluster.fewer_threads[i].threads;
     if (threads >= cluster.measured.threads)
-      problems.add(path, cat("must be less than measured.threads (", cluster.measured.threads, ")"));
-    if (threads <= before) problems.add(path, cat("must be above the previous number (", before, ")"));
+      problems.add(path, cat("must be less than measured.threads (", cluster.measured.threads,
+                             "); nearest: ", cluster.measured.threads - 1));
+    if (threads <= before)
+      problems.add(path, cat("must be above the previous number (", before, "); nearest: ", before + 1));
     before = threads;
   }
 }
@@ -310,6 +364,11 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
     check_slowdown(cluster.slowdowns[i], cat("slowdowns.", i), problems);
   for (size_t i = 0; i < cluster.capped_slowdowns.size(); ++i)
     check_slowdown(cluster.capped_slowdowns[i], cat("capped_slowdowns.", i), problems);
+  // Files without the section `measured`, which are written by hand, do not state the size of the cluster.
+  if (cluster.measured.nodes * cluster.measured.ranks_per_node > 1)
+    for (size_t i = 0; i < cluster.links.size(); ++i)
+      check_group_size(cluster.measured, cluster.links[i], cat("links.", i), problems);
+  check_repeats(cluster, problems);
   check_fewer_threads(cluster, problems);
   check_bursts(cluster, problems);
   check_operation(cluster, problems);
@@ -320,6 +379,12 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
   }
   problems.throw_if_any();
   return cluster;
+}
+
+std::string position_in_cluster(const std::string& path, const std::vector<std::string>& overrides,
+                                std::string_view key) {
+  const std::string position = config::position_of(config::load(path, overrides), key);
+  return position.empty() ? path : position;
 }
 
 std::string to_yaml(const Cluster& cluster) {

@@ -259,6 +259,10 @@ struct LinkBurst {
 /// microseconds.
 inline constexpr double longest_operation = 0.01;
 
+/// Largest legal ratio of a measured time to the time of a larger size of the same curve. More work takes no less time,
+/// but a measurement has noise, and kernels for few rows may be slower. The largest ratio in recipes/clusters is 1.8.
+inline constexpr double largest_fall = 2;
+
 struct Cluster {
   Origin measured;
   std::vector<MeasuredPeak> peaks;
@@ -300,6 +304,11 @@ struct Cluster {
 
 /// Reads a cluster file. Throws Error(usage) that lists every problem of the file with its line.
 Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
+/// Returns the position in the cluster file of the key `key` (such as "machine.peak.f64"), or of the innermost section
+/// above it that the file has, such as "c.yaml:5". Returns `path` if the file has no such section, or if `key` is
+/// empty.
+std::string position_in_cluster(const std::string& path, const std::vector<std::string>& overrides,
+                                std::string_view key);
 /// Returns the text of a file that load_cluster() reads. Every number is written exactly.
 std::string to_yaml(const Cluster& cluster);
 

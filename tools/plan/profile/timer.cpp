@@ -112,6 +112,16 @@ double Timer::median(const Work& work, double seconds) const {
   return rounded(largest(base::median(std::move(times))));
 }
 
+std::vector<Curve::Point> without_falls(std::vector<Curve::Point> points, const std::function<double(size_t)>& again) {
+  double least = points.back().y;  // least time of the larger sizes
+  for (size_t i = points.size() - 1; i-- > 0;) {
+    double& seconds = points[i].y;
+    if (seconds > least) seconds = std::min({seconds, again(i), largest_fall * least});
+    least = std::min(least, seconds);
+  }
+  return points;
+}
+
 Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const {
   MeasuredSizes measured(sizes);
   double left = seconds, spent = 0;  // spent: seconds of the last measurement
@@ -126,13 +136,15 @@ Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::fu
   }
   const double share = seconds / static_cast<double>(2 * sizes.size());
   std::vector<Curve::Point> points;
+  std::vector<size_t> indices;
   for (const auto& [i, point] : measured.points()) {
+    indices.push_back(i);
     const bool slower = !points.empty() && point.y / point.x > points.back().y / points.back().x;
     points.push_back(point);
     // The time may be noise if a size is slower per unit than the next smaller size.
     if (slower) points.back().y = std::min(point.y, median(prepare(sizes[i]), share));
   }
-  return points;
+  return without_falls(std::move(points), [&](size_t i) { return median(prepare(sizes[indices[i]]), share); });
 }
 
 }  // namespace hexad::plan

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "framework/base/clock.h"
 #include "parallel/comm/process_group.h"
@@ -19,6 +20,11 @@ double rounded(double value);
 /// Least seconds of a timed batch of kernels. A batch lasts several time slices of the operating system, because ranks
 /// may share a core.
 inline constexpr double kernel_batch = 0.012;
+
+/// Returns the points, ascending in size, with corrected times: measures each size again that took longer than a larger
+/// one, and keeps the smaller time. Then limits this time to largest_fall times that of the larger size, because files
+/// with larger ratios are refused. `again`(i) returns the newly measured seconds of point i.
+std::vector<Curve::Point> without_falls(std::vector<Curve::Point> points, const std::function<double(size_t)>& again);
 
 /// Timer of work on all ranks. All functions except device() and world() are collective over the world, and return the
 /// same value on all ranks.
@@ -39,8 +45,8 @@ class Timer {
   /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, measures the smallest
   /// size, and the largest size for which there is time. Also measures as many sizes between them as possible. Measures
   /// at least two sizes. Then repeats the measurement of each size that is slower per unit than the next smaller size,
-  /// and keeps the smaller time. `sizes` has at least two sizes, ascending. `prepare` may round the sizes. Omits a size
-  /// that `prepare` rounds to a measured size.
+  /// and keeps the smaller time. Corrects times above those of larger sizes (without_falls()). `sizes` has at least two
+  /// sizes, ascending. `prepare` may round the sizes. Omits a size that `prepare` rounds to a measured size.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void wait_for_ranks() const { world_.barrier(device_.context().compute()).wait(); }
