@@ -16,6 +16,9 @@ data: {synthetic: true}
 EOF
 }
 
+# Prints the number of the first line of file $2 that matches $1.
+line_of() { grep -n -- "$1" "$2" | head -n 1 | cut -d : -f 1; }
+
 test_plan_is_a_valid_recipe() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain \
@@ -179,10 +182,75 @@ test_plan_names_its_assumptions() {
     '"left_out": {' '"changes_left_out": ' '"assumed": [' "as measured on one H100"
 }
 
+test_unknown_host_memory_is_named_once() {
+  write_model
+  sed '/^  host_memory:/d' "$clusters/h100-dgx.yaml" >no_host.yaml
+  expect 0 "$HEXAD" plan model.yaml --cluster no_host.yaml --ranks 1 --objective memory --layouts 1
+  expect_text out "host_memory: none for offloading, so plans offload no more than the recipe" \
+    "refused, because the tensors that a rank offloads exceed the host memory of a rank (none, because "
+  expect_equal "$(grep -c 'host_memory: none' out)" 1
+  expect 0 "$HEXAD" plan model.yaml --cluster no_host.yaml --ranks 1 --objective memory --layouts 1 --json
+  expect_no_text out '"too_large_for_host": 0,'
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --objective memory --layouts 1 --json
+  expect_text out '"too_large_for_host": 0,'
+  expect 2 "$HEXAD" plan model.yaml --cluster no_host.yaml --ranks 1 cluster.machine.memory=2MiB
+  expect_text err "no layout offloads more than the recipe, because no_host.yaml has no machine.host_memory"
+}
+
+test_expansion_is_a_changed_key() {
+  write_model
+  local vertical="model.context=8192 parallel.cp=2 parallel.ep=4 parallel.cp_expansion=vertical"
+  expect 0 "$HEXAD" plan model.yaml $vertical --cluster "$clusters/h100-dgx.yaml" --ranks 8 --layouts 1 --explain \
+    --out best.yaml
+  expect_text out "from layout 1 to the unchanged recipe" "parallel.cp_expansion: " " -> vertical"
+  expect_text best.yaml "cp_expansion: auto"
+  expect 0 "$HEXAD" validate best.yaml --world 8
+  expect 0 "$HEXAD" plan model.yaml $vertical --cluster "$clusters/h100-dgx.yaml" --ranks 8 --layouts 1 --explain --json
+  expect_text out '"parallel.cp_expansion": ['
+}
+
+test_validate_judges_the_order_of_axes() {
+  write_model
+  expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml" parallel.tp=2 parallel.sp=true
+  expect_text out "groups across nodes: dp 2"
+  expect_no_text out "span several nodes"
+  expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml" parallel.tp=2 parallel.sp=true \
+    parallel.order=dp-tp-cp-ep-pp
+  expect_text out "groups across nodes: tp 2" "warning: the groups of parallel.tp (2)" \
+    " span several nodes, because of parallel.order (dp-tp-cp-ep-pp); parallel.order: tp-dp-cp-ep-pp keeps them inside nodes"
+  expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml" parallel.tp=2 parallel.sp=true \
+    parallel.order=dp-tp-cp-ep-pp --json
+  expect_text out '"places": "nodes"' '"places_of_groups": {' '"tp": 2' "span several nodes, because of parallel.order"
+  expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/gb200-nvl72.yaml" parallel.tp=2 parallel.sp=true \
+    parallel.order=dp-tp-cp-ep-pp
+  expect_text out "groups across domains: none"
+  expect_no_text out "span several"
+}
+
+test_validate_overrides_keys_of_the_cluster() {
+  write_model
+  expect 2 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml" cluster.machine.nodes=1
+  expect_text err "command line: machine.nodes=1: the cluster has 8 ranks (1 node of 8)"
+  expect 0 "$HEXAD" validate model.yaml --world 8 --cluster "$clusters/h100-dgx.yaml" cluster.machine.nodes=1
+  expect_text out "start it here with: "
+  expect_no_text out "cluster.machine.nodes"
+  expect 2 "$HEXAD" validate model.yaml --world 8 cluster.machine.nodes=1
+  expect_text err "cluster.machine.nodes=1 is given without --cluster"
+}
+
+test_uneven_groups_are_named() {
+  write_model
+  for command in "simulate model.yaml --world 12" "validate model.yaml --world 12" "plan model.yaml --ranks 12"; do
+    expect 0 "$HEXAD" $command --cluster "$clusters/h100-dgx.yaml" batch.global=48
+    expect_text out "groups with different numbers of ranks on their nodes, " " (12 ranks on 2 nodes)" \
+      ": as if each rank were alone on a node"
+  done
+}
+
 test_illegal_number_of_ranks_is_refused_with_the_nearest_legal_ones() {
   write_model
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 24
-  expect_text err "no layout of 24 ranks is legal" "refused by the rules of:" \
+  expect_text err "no layout of 24 ranks is legal" "refused by the rules of:" "  batch.global " " model.yaml:3" \
     "nearest numbers of ranks with a legal layout: 16, 32"
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" cluster.machine.nodes=3
   expect_text err "nearest numbers of ranks with a legal layout: 16, 32 (" " has 24 ranks)"
@@ -193,7 +261,10 @@ test_more_ranks_than_the_cluster_has_are_refused() {
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" --ranks 32
   expect_text err "--ranks (32) is more than " "2 nodes of 8 ranks, 16 in all"
   expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/monta-a800.yaml" --world 32
-  expect_text err "monta-a800.yaml: the cluster has 16 ranks (2 nodes of 8)" "32 of the layout" "at most 16"
+  expect_text err "monta-a800.yaml:$(line_of '^  nodes:' "$clusters/monta-a800.yaml"): the cluster has 16 ranks (2 nodes of 8)" \
+    "32 of the layout" "at most 16"
+  expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/monta-a800.yaml" --world 32 cluster.machine.nodes=1
+  expect_text err "command line: machine.nodes=1: the cluster has 8 ranks (1 node of 8)"
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/one-h100.yaml" --ranks 2
   expect_text err "1 node of 1 rank, 1 in all"
 }
@@ -206,7 +277,8 @@ test_layouts_stay_within_the_limit_of_the_recipe() {
   expect_text out "of the limit"
   expect 2 "$HEXAD" plan tiny.yaml --cluster "$clusters/two-nodes-200mbit.yaml" --ranks 2 train.precision=f32 \
     memory.limit_bytes=20000
-  expect_text err "does not fit 2 ranks of " " within memory.limit_bytes: the least memory found is " \
+  expect_text err "command line: memory.limit_bytes=20000: tiny.yaml with a context of " "does not fit 2 ranks of " \
+    " within memory.limit_bytes: the least memory found is " \
     "no number of ranks that was tried would suffice"
 }
 
@@ -215,7 +287,7 @@ test_missing_rates_are_named_with_the_file() {
   sed '/^    f64:/d' "$clusters/h100-dgx.yaml" >no_f64.yaml
   for command in "plan model.yaml --ranks 8" "simulate model.yaml --world 8" "validate model.yaml --world 8"; do
     expect 2 "$HEXAD" $command train.precision=f64 --cluster no_f64.yaml
-    expect_text err "no_f64.yaml: the cluster has no machine.peak.f64"
+    expect_text err "no_f64.yaml:$(line_of '^  peak:' no_f64.yaml): the cluster has no machine.peak.f64"
   done
 }
 
@@ -237,7 +309,8 @@ test_model_whose_state_is_too_large_is_refused_at_once() {
   write_model
   for context in 512 512..2K; do
     expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=131072 --context $context
-    expect_text err "does not fit 16 ranks of " " in any layout and with any context: " \
+    expect_text err "monta-a800.yaml:$(line_of '^  memory:' "$clusters/monta-a800.yaml"): model.yaml does not fit 16 ranks of " \
+      " in any layout and with any context: " \
       "weights, gradients and the optimizer's state, divided evenly among the ranks, take " " a rank, " " more than the " \
       "nearest number of ranks whose memory holds them: " " nodes)"
   done

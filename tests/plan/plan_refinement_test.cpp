@@ -10,6 +10,7 @@
 #include "tests/training/training.h"
 #include "tools/plan/plan_search.h"
 #include "tools/plan/prices.h"
+#include "tools/plan/state_bound.h"
 
 namespace hexad::tests {
 
@@ -330,6 +331,19 @@ TEST(Plan, OffloadsAtMostTheMemoryOfTheHost) {
   cluster.machine->host_memory = config::ByteSize(1 << 20);
   const Plan plan = search_plan(document_of(small), recipe_of(small), {}, cluster, {.world = 1, .wanted = 3});
   EXPECT_TRUE(plan.best.empty());
+  EXPECT_GT(plan.too_large_for_host, 0);
+}
+
+TEST(Plan, CountsLayoutsThatFallBecauseTheHostMemoryIsUnknown) {
+  Cluster cluster = two_nodes();
+  const auto refused = [&] {
+    const PlanRequest request{.world = 1, .objective = Objective::memory, .wanted = 1};
+    return search_plan(document_of(small), recipe_of(small), {}, cluster, request).too_large_for_host;
+  };
+  EXPECT_EQ(refused(), 0) << "the host has room for all tensors";
+  cluster.machine->host_memory.reset();
+  EXPECT_GT(refused(), 0);
+  EXPECT_EQ(limit_of_offload(cluster), "the host memory of a rank (none, because machine.host_memory is not given)");
 }
 
 TEST(Plan, IsNeverWorseThanWithoutChanges) {

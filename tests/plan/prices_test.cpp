@@ -396,7 +396,14 @@ TEST(Assumptions, AreNamedForMeasuredAndDescribedClusters) {
   EXPECT_EQ(has(profile, "dense products"), 0) << "dense products were measured with one expert";
   EXPECT_EQ(has(profile, "gather: priced like the measured copy"), 1);
   EXPECT_EQ(has(default_cluster(1, 2), "a default machine"), 1);
+  Cluster without_slowdowns = profile;
+  without_slowdowns.slowdowns.clear();
+  EXPECT_EQ(has(without_slowdowns, "slowdowns: none, because none was measured"), 1);
+  EXPECT_EQ(has(profile, "slowdowns"), 0);
   EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());
+  EXPECT_EQ(has(shipped("mpmoe-adira"), "operation: 3.8 us of the host for an operation"), 1);
+  EXPECT_EQ(has(shipped("mpmoe-adira"), "host_memory"), 0) << "the file gives this value";
+  EXPECT_EQ(has(shipped("one-h100"), "host_memory: none for offloading"), 1);
   EXPECT_EQ(has(shipped("mpmoe-adira"), "as measured on one H100"), 7)
       << "one each for sustained, dense, grouped, attention, memory, launch and contention";
 }

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <stdexcept>
+
 #include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
 #include "tools/plan/within_memory.h"
@@ -114,6 +117,60 @@ TEST(StepForecast, ExtrapolatedStepIsNotShorterThanAStageWithoutIdleTime) {
   EXPECT_NEAR(forecast.seconds, work, 1e-9 * work);
   EXPECT_NEAR(forecast.stages[0].idle, 0, 1e-9 * work);
   EXPECT_NEAR(forecast.stages[1].busy + forecast.stages[1].idle, work, 1e-9 * work);
+}
+
+// Returns a record of one operation of all ranks of a group.
+StepRecord record_of_group(std::string_view operation, const std::vector<int>& ranks) {
+  StepRecord record{};
+  record.groups.push_back({"dp", static_cast<int>(comm::TrafficClass::dp), ranks, 0});
+  record.issues.push_back({"comm", operation, device::Lane::compute, device::CommunicationWork{0, 1 << 20, 0}, -1, {}});
+  return record;
+}
+
+TEST(StepPrices, NameGroupsWithUnequalNumbersOfRanksOnTheirNodes) {
+  const auto uneven = [](const std::vector<int>& nodes) {
+    const StepPrices prices(Prices(two_nodes()), nodes);
+    std::vector<int> ranks(nodes.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    const StepRecord record = record_of_group("all_gather", ranks);
+    return RecordPrices(prices, record).uneven_groups();
+  };
+  EXPECT_EQ(uneven({0, 0, 0, 1}), std::vector<std::string>{"dp (4 ranks on 2 nodes)"});
+  EXPECT_EQ(uneven({0, 0, 1, 2, 2, 2}), std::vector<std::string>{"dp (6 ranks on 3 nodes)"})
+      << "the mean is that of the first node";
+  EXPECT_TRUE(uneven({0, 0, 1, 1}).empty());
+  EXPECT_TRUE(uneven({0, 1, 0, 1}).empty());
+  EXPECT_TRUE(uneven({0, 0}).empty());
+}
+
+TEST(StepPrices, UnevenGroupsAreAssumptionsOfTheStep) {
+  const Recipe r = recipe_of(
+      "model: {layers: 2, hidden: 64, heads: 4, context: 64, vocab: 128}\n"
+      "batch: {global: 4, micro: 1}\n"
+      "train: {steps: 10, precision: bf16}\n"
+      "device: cuda\n"
+      "data: {synthetic: true}\n",
+      {}, 4);
+  const mesh::Layout layout(r.parallel.sizes(), 4);
+  const StepForecast uneven = forecast_step(r, {}, layout, StepPrices(Prices(two_nodes()), {0, 0, 0, 1}));
+  ASSERT_FALSE(uneven.uneven_groups.empty());
+  const std::vector<std::string> before = assumptions(two_nodes());
+  const std::vector<std::string> after = assumptions(two_nodes(), uneven.uneven_groups);
+  ASSERT_EQ(after.size(), before.size() + 1);
+  EXPECT_EQ(after.back().find("groups with different numbers of ranks on their nodes, "), 0u) << after.back();
+  const StepForecast even = forecast_step(r, {}, layout, StepPrices(Prices(two_nodes()), {0, 0, 1, 1}));
+  EXPECT_TRUE(even.uneven_groups.empty());
+  EXPECT_EQ(assumptions(two_nodes(), even.uneven_groups), before);
+}
+
+TEST(StepPrices, RefuseUnknownCollectives) {
+  const StepPrices prices(Prices(two_nodes()), {0, 0});
+  for (const std::string_view known : {"all_gather", "broadcast", "all_reduce", "reduce_scatter", "all_to_all"}) {
+    const StepRecord record = record_of_group(known, {0, 1});
+    EXPECT_GT(RecordPrices(prices, record).seconds(record.issues[0]), 0) << known;
+  }
+  const StepRecord record = record_of_group("all_gather_v", {0, 1});
+  EXPECT_THROW(RecordPrices(prices, record).seconds(record.issues[0]), std::logic_error);
 }
 
 TEST(StepPrices, SkewChangesThePriceOfUnequalGroupsOnly) {

@@ -60,6 +60,29 @@ SimulatedStep simulated(const std::vector<Step>& steps, const std::vector<int>& 
 
 double exposed(const SimulatedRank& rank, TrafficClass traffic) { return rank.exposed[base::ordinal(traffic)]; }
 
+TEST(StepSimulation, ShortKernelsWaitUntilTheHostHasIssuedThem) {
+  Step step(0);
+  for (int i = 0; i < 4; ++i) step.kernel(1);
+  EXPECT_DOUBLE_EQ(simulated({step}, {0}, {.issuing = 3}).seconds, 4 * 3 + 1) << "the last kernel is issued at 12";
+  EXPECT_DOUBLE_EQ(simulated({step}, {0}, {.issuing = 0.5}).seconds, 0.5 + 4) << "only the first kernel waits";
+  EXPECT_DOUBLE_EQ(simulated({step}, {0}).seconds, 4);
+}
+
+TEST(StepSimulation, TheHostIssuesShortKernelsDuringALongOne) {
+  Step step(0);
+  step.kernel(10);
+  for (int i = 0; i < 3; ++i) step.kernel(1);
+  EXPECT_DOUBLE_EQ(simulated({step}, {0}, {.issuing = 3}).seconds, 3 + 10 + 3);
+}
+
+TEST(StepSimulation, AHostThatWaitedForItsDeviceIssuesTheNextKernelAfterwards) {
+  Step step(0);
+  const int32_t read = step.kernel(10);
+  step.kernel(1, {read});  // the host has waited for the first kernel
+  step.kernel(1);
+  EXPECT_DOUBLE_EQ(simulated({step}, {0}, {.issuing = 3}).seconds, 3 + 10 + 3 + 3 + 1);
+}
+
 TEST(StepSimulation, RunsCommunicationConcurrentlyWithKernels) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1});

@@ -2,23 +2,31 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "framework/base/error.h"
 
 namespace hexad::plan {
 
 /// An Error(usage): a cluster lacks a rate, a link or ranks that a prediction needs. The message does not name the
-/// cluster's file, because the code that prices operations does not know it. Callers that know the file's name put this
-/// name in front of the message.
+/// cluster's file, because the code that prices operations does not know it. Callers that know the file put the
+/// position of key() in front of the message (position_in_cluster()).
 class ClusterError : public base::Error {
  public:
-  explicit ClusterError(const std::string& message) : base::Error(base::ExitCode::usage, message) {}
+  ClusterError(std::string key, const std::string& message)
+      : base::Error(base::ExitCode::usage, message), key_(std::move(key)) {}
+
+  /// Returns the path of the key that the cluster file lacks, or whose value is the reason; empty: no single key.
+  const std::string& key() const { return key_; }
+
+ private:
+  std::string key_;
 };
 
-/// Throws a ClusterError with the concatenation of `parts` as its message.
+/// Throws a ClusterError about `key` with the concatenation of `parts` as its message.
 template <class... Parts>
-[[noreturn]] void fail_cluster(const Parts&... parts) {
-  throw ClusterError(base::cat(parts...));
+[[noreturn]] void fail_cluster(std::string key, const Parts&... parts) {
+  throw ClusterError(std::move(key), base::cat(parts...));
 }
 
 }  // namespace hexad::plan

@@ -126,11 +126,11 @@ DescribedPrices::Distribution DescribedPrices::distribution_of(const GroupPlace&
   Distribution d{static_cast<double>(place.ranks), static_cast<double>(inside),
                  std::ceil(static_cast<double>(place.ranks) / static_cast<double>(inside)), 1};
   if (inside > 1 && !m_.inside)
-    fail_cluster("the cluster has no machine.inside, but a group of ", place.ranks, " ranks has ", inside,
-                 " ranks in one domain; add the link `inside` to the section machine");
+    fail_cluster("machine.inside", "the cluster has no machine.inside, but a group of ", place.ranks, " ranks has ",
+                 inside, " ranks in one domain; add the link `inside` to the section machine");
   if (d.domains > 1 && !m_.network)
-    fail_cluster("the cluster has no machine.network, but a group of ", place.ranks, " ranks spans ", d.domains,
-                 " domains; add the link `network` to the section machine");
+    fail_cluster("machine.network", "the cluster has no machine.network, but a group of ", place.ranks, " ranks spans ",
+                 d.domains, " domains; add the link `network` to the section machine");
   const auto users = static_cast<double>(place.ranks_per_node * place.groups);
   d.adapter = std::min(1.0, static_cast<double>(*m_.topology.rails) / users);
   const int64_t span = place.node_span > 0 ? place.node_span : place.nodes;
@@ -173,8 +173,8 @@ double DescribedPrices::peak(Dtype dtype) const {
   base::require(base::is_floating(dtype), "[Prices] products of ", base::name_of(dtype),
                 " have no peak rate; expected a floating type");
   if (!value)
-    fail_cluster("the cluster has no machine.peak.", base::name_of(dtype),
-                 "; add it, in FLOP/s, from the data sheet of the processor");
+    fail_cluster(base::cat("machine.peak.", base::name_of(dtype)), "the cluster has no machine.peak.",
+                 base::name_of(dtype), "; add it, in FLOP/s, from the data sheet of the processor");
   return *value;
 }
 

@@ -14,6 +14,10 @@ class DescribedPrices {
   explicit DescribedPrices(const Machine& given);
 
   const Machine& machine() const { return m_; }
+  /// True if the host of a rank computes its kernels, because the rank has no other device.
+  bool computes_on_host() const { return m_.device == MachineDevice::cpu; }
+  /// Returns the host's seconds for an operation.
+  double operation() const { return *m_.operation; }
   /// Returns the peak rate for `dtype` in FLOP/s; 0 if the description does not give it.
   double known_peak(base::Dtype dtype) const;
 

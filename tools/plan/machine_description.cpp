@@ -13,10 +13,15 @@ using config::Curve;
 using Points = std::vector<Curve::Point>;
 
 // Plausible limits of rates and times. A value outside these limits is probably in the wrong unit.
-constexpr double least_rate = 1e6, max_rate = 1e14;    // bytes/s
-constexpr double least_flops = 1e9, max_flops = 1e17;  // FLOP/s
-constexpr double max_seconds = 0.1;
+constexpr double least_rate = 1e6, max_rate = 1e14;                                // bytes/s
+constexpr double least_flops = 1e9, max_flops = 1e17;                              // FLOP/s
+constexpr double max_launch = 1e-4, max_start = 1e-3, max_network_latency = 1e-2;  // seconds
+constexpr int64_t least_memory = 1 << 20;
 constexpr double max_network_share = 4;  // network bandwidth of a rank / bandwidth of the link inside a domain
+
+bool is_plausible_rate(double bytes_per_second) {
+  return bytes_per_second >= least_rate && bytes_per_second <= max_rate;
+}
 
 // Returns the text of a power of ten, such as "1e6".
 std::string power_of_ten(double value) { return fmt::format("1e{}", std::lround(std::log10(value))); }
@@ -40,10 +45,13 @@ class Checker {
     const int64_t domain = m.domain.value_or(m.ranks_per_node);
     if (domain > 1 && !m.inside)
       missing("inside",
-              fmt::format("must be given, because the {} ranks of a domain exchange data over this link", domain));
+              fmt::format("must be given, because the {} ranks of a domain exchange data over this link, such as "
+                          "inside: {{bandwidth: 450e9, latency: 3.4e-6}} for NVLink of an H100",
+                          domain));
     if (all > domain && !m.network)
       missing("network",
-              fmt::format("must be given, because the {} ranks are in domains of {} and exchange data between domains",
+              fmt::format("must be given, because the {} ranks are in domains of {} and exchange data between domains, "
+                          "such as network: {{bandwidth: 50e9, latency: 14e-6}} for 400 Gb/s a rank",
                           all, domain));
     if (good("topology.rails") && m.topology.rails && *m.topology.rails > m.ranks_per_node)
       add("topology.rails",
@@ -54,7 +62,8 @@ class Checker {
 
   void peaks(const Machine& m) const {
     const Peak& peak = m.peak;
-    if (!peak.bf16 && !peak.f32 && !peak.f64) add("peak", "must have at least one of bf16, f32, f64");
+    if (!peak.bf16 && !peak.f32 && !peak.f64)
+      add("peak", "must have at least one of bf16, f32, f64, such as peak: {bf16: 989e12} for an H100");
     for (const auto& [key, value] : {std::pair{"peak.bf16", peak.bf16}, {"peak.f32", peak.f32}, {"peak.f64", peak.f64}})
       if (value) within(key, *value, least_flops, max_flops, "FLOP/s (989 TFLOP/s is 989e12)", "TFLOP/s", "e12");
   }
@@ -63,17 +72,41 @@ class Checker {
     within(key, value, least_rate, max_rate, "bytes/s (a link of 400 Gb/s carries 50e9)", "GB/s", "e9");
   }
 
-  void seconds(const std::string& key, double value) const {
-    if (good(key) && value > max_seconds)
-      add(key, fmt::format("must be at most {:g} seconds (5 us are 5e-6); nearest: {:g}; if the value is in "
-                           "microseconds, write {:g}e-6",
-                           max_seconds, max_seconds, value));
+  void seconds(const std::string& key, double value, double most) const {
+    if (!good(key) || value <= most) return;
+    const bool milli = 1e-3 * value <= most && value < 0.1;
+    add(key, fmt::format("must be at most {:g} seconds (5 us are 5e-6); nearest: {:g}; if the value is in {}, write "
+                         "{:g}e-{}",
+                         most, most, milli ? "milliseconds" : "microseconds", value, milli ? 3 : 6));
+  }
+
+  void bytes(const std::string& key, int64_t value) const {
+    if (good(key) && value < least_memory)
+      add(key, fmt::format("must be at least {} bytes (1 MiB); nearest: 1MiB; if the value is in GB, write {}GB",
+                           least_memory, value));
+  }
+
+  // Checks a share of a rate. Returns true if it is at most 1.
+  bool share(const std::string& key, double value) const {
+    if (!good(key) || value <= 1) return good(key);
+    add(key, value <= 100
+                 ? fmt::format("must be at most 1; nearest: 1; if the value is in percent, write {:g}", value / 100)
+                 : "must be at most 1; nearest: 1");
+    return false;
+  }
+  bool share(const std::string& key, const Curve& curve) const {
+    if (!good(key)) return false;
+    if (curve.is_constant()) return share(key, curve.points.front().y);
+    bool well = true;
+    for (size_t i = 0; i < curve.points.size(); ++i)
+      well = share(fmt::format("{}.{}.1", key, i), curve.points[i].y) && well;
+    return well;
   }
 
   void link(const std::string& key, const std::optional<MachineLink>& link) const {
     if (!link) return;
     rate(key + ".bandwidth", link->bandwidth);
-    seconds(key + ".latency", link->latency);
+    seconds(key + ".latency", link->latency, key == "network" ? max_network_latency : max_start);
     if (link->efficiency) rising(key + ".efficiency", *link->efficiency, "bytes");
   }
 
@@ -81,7 +114,8 @@ class Checker {
   // faster link.
   void units_of_links(const Machine& m) const {
     if (!m.inside || !m.network || !good("ranks_per_node") || !good("topology") || !good("inside.bandwidth") ||
-        !good("network.bandwidth"))
+        !good("network.bandwidth") || !is_plausible_rate(m.inside->bandwidth) ||
+        !is_plausible_rate(m.network->bandwidth))
       return;
     const auto ranks = static_cast<double>(m.ranks_per_node);
     const double rails = m.topology.rails ? static_cast<double>(*m.topology.rails) : ranks;
@@ -96,7 +130,7 @@ class Checker {
   // Checks a curve of efficiency over the size of the work. The first size must be above 0. The efficiency must neither
   // fall nor rise faster than the size.
   void rising(const std::string& key, const Curve& curve, const std::string& unit) const {
-    if (!ascending(key, curve, unit)) return;
+    if (!share(key, curve) || !ascending(key, curve, unit)) return;
     for (size_t i = 1; i < curve.points.size(); ++i) {
       const auto [x0, y0] = curve.points[i - 1];
       const auto [x, y] = curve.points[i];
@@ -128,7 +162,10 @@ class Checker {
   }
 
   void contention(const Machine& m) const {
-    if (!m.contention || !good("sms") || !good("contention.communication_sms")) return;
+    if (!m.contention) return;
+    share("contention.collective_beside_product", m.contention->collective_beside_product);
+    share("contention.product_beside_copy", m.contention->product_beside_copy);
+    if (!good("sms") || !good("contention.communication_sms")) return;
     if (m.contention->communication_sms >= m.sms)
       add("contention.communication_sms",
           fmt::format("must be less than {} ({}); nearest: {}", at("sms"), m.sms, m.sms - 1));
@@ -180,17 +217,21 @@ void check_machine(const Machine& m, const std::string& path, config::Problems& 
   if (m.host) {
     check.rate("host.to_host", m.host->to_host);
     check.rate("host.to_device", m.host->to_device);
-    check.seconds("host.latency", m.host->latency);
+    check.seconds("host.latency", m.host->latency, max_start);
   }
-  if (m.launch) check.seconds("launch", *m.launch);
-  if (m.collective_start) check.seconds("collective_start", *m.collective_start);
+  check.bytes("memory", m.memory);
+  if (m.host_memory) check.bytes("host_memory", *m.host_memory);
+  if (m.launch) check.seconds("launch", *m.launch, max_launch);
+  if (m.operation) check.seconds("operation", *m.operation, max_start);
+  if (m.collective_start) check.seconds("collective_start", *m.collective_start, max_start);
+  if (m.sustained) check.share("sustained", *m.sustained);
   if (m.dense) check.rising("dense.efficiency", m.dense->efficiency, "rows");
   if (m.grouped) check.rising("grouped.efficiency", m.grouped->efficiency, "rows");
   if (m.memory_efficiency) check.rising("memory_efficiency", *m.memory_efficiency, "bytes");
-  if (m.attention) {
-    check.ascending("attention.forward", m.attention->forward, "tokens");
-    check.ascending("attention.backward", m.attention->backward, "tokens");
-  }
+  if (m.attention)
+    for (const auto& [key, curve] : {std::pair("attention.forward", &m.attention->forward),
+                                     std::pair("attention.backward", &m.attention->backward)})
+      if (check.share(key, *curve)) check.ascending(key, *curve, "tokens");
   check.contention(m);
 }
 
@@ -214,9 +255,21 @@ CompleteMachine complete(const Machine& given) {
   assume(m.memory_efficiency, memory_of_h100,
          "memory_efficiency: share of the bandwidth, as measured on one H100 (docs/reports/gpu-h100.md)");
   assume(m.launch, 1.5e-6, "launch: 1.5 us between kernels, as measured on one H100 (docs/reports/gpu-h100.md)");
+  if (m.device == MachineDevice::cuda)
+    assume(m.operation, 3.8e-6,
+           "operation: 3.8 us of the host for an operation, the time in which a V100 gets short kernels one after the "
+           "other (NVIDIA, Getting Started with CUDA Graphs, 2019)");
+  else
+    assume(m.operation, 2.1e-6,
+           "operation: 2.1 us for an operation in addition to its kernel, as hexad profile measured on one core "
+           "(docs/profile.md)");
   assume(m.collective_start, 8.4e-6, "collective_start: 8.4 us (NCCL, src/graph/tuning.cc, protocol Simple)");
   assume(m.host, HostLink{20e9, 25e9, 10e-6},
          "host: 20 GB/s to the host and 25 GB/s to the device, assumed for PCIe 4.0 x16");
+  if (!m.host_memory)
+    out.assumptions.emplace_back(
+        "host_memory: none for offloading, so plans offload no more than the recipe; to allow more, add "
+        "machine.host_memory, the bytes of host memory for each rank");
   if (m.inside)
     assume(m.inside->efficiency, inside_of_h100,
            "inside.efficiency: like NVLink of a DGX H100 (arXiv 2603.07685, Table 7; small sizes are estimates)");

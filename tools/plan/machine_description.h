@@ -48,8 +48,7 @@ struct ProductEfficiency {
   template <class V>
   void fields(V& v) {
     v("efficiency", efficiency,
-      "share of the peak rate as a function of the rows of a group, for wide inputs and outputs", config::positive(),
-      config::at_most(1));
+      "share of the peak rate as a function of the rows of a group, for wide inputs and outputs", config::positive());
     v("half_width", half_width, "number of inputs, or of outputs, at which a product reaches half of `efficiency`",
       config::at_least(0));
     v("skew", skew, "relative extra time if one group has nearly all rows; proportional to 1 - mean/largest rows",
@@ -66,10 +65,10 @@ struct AttentionEfficiency {
   void fields(V& v) {
     v("forward", forward,
       "share of the peak rate in the forward pass as a function of the sequence length, for head_dim 128",
-      config::positive(), config::at_most(1));
+      config::positive());
     v("backward", backward,
       "share of the peak rate in the backward pass as a function of the sequence length, for head_dim 128",
-      config::positive(), config::at_most(1));
+      config::positive());
     v("half_head", half_head,
       "head_dim d reaches d/(d + half_head) x (128 + half_head)/128 times the share of the peak rate for head_dim 128",
       config::at_least(0));
@@ -88,7 +87,7 @@ struct MachineLink {
     v("latency", latency, "[s] duration of one step of a collective that moves no data", config::at_least(0));
     v("efficiency", efficiency,
       "share of the bandwidth as a function of the bytes that a rank sends over this link in a collective",
-      config::positive(), config::at_most(1));
+      config::positive());
   }
 };
 
@@ -132,9 +131,9 @@ struct Contention {
       "number of SMs (streaming multiprocessors) that a collective takes from concurrent products",
       config::at_least(0));
     v("collective_beside_product", collective_beside_product, "relative speed of a collective while products run",
-      config::positive(), config::at_most(1));
+      config::positive());
     v("product_beside_copy", product_beside_copy, "relative speed of products while an offload or a restore runs",
-      config::positive(), config::at_most(1));
+      config::positive());
   }
 };
 
@@ -155,35 +154,37 @@ struct Machine {
   std::optional<AttentionEfficiency> attention;
   double memory_bandwidth = 0;
   std::optional<config::Curve> memory_efficiency;
-  std::optional<double> launch, collective_start;
+  std::optional<double> launch, operation, collective_start;
   std::optional<HostLink> host;
   std::optional<MachineLink> inside, network;
   std::optional<Contention> contention;
 
   template <class V>
   void fields(V& v) {
-    using config::at_least, config::at_most, config::positive;
+    using config::at_least, config::positive;
     v("name", name, "name of the machine");
     v("source", source, "sources of the numbers");
     v("nodes", nodes, "number of nodes, which is also the maximum for a job", config::between(1, 1 << 20));
     v("ranks_per_node", ranks_per_node, "number of ranks (devices) of a node", config::between(1, 1 << 12));
     v("device", device, "device of a rank, for which steps are predicted if the recipe does not set `device`");
     v("domain", domain, "number of ranks that the link `inside` connects; none: the ranks of a node", at_least(1));
-    v("memory", memory, "memory of a rank's device", at_least(1 << 20));
-    v("host_memory", host_memory, "host memory for each rank", at_least(1 << 20));
+    v("memory", memory, "memory of a rank's device, at least 1 MiB", positive());
+    v("host_memory", host_memory, "host memory for each rank, at least 1 MiB", positive());
     v("topology", topology, "network between nodes");
     v("peak", peak, "peak rates of matrix products");
     v("sms", sms, "number of streaming multiprocessors of a device", config::between(1, 1 << 14));
     v("sustained", sustained,
-      "share of its short-run rate that a product keeps in a long run (lower clocks under load)", positive(),
-      at_most(1));
+      "share of its short-run rate that a product keeps in a long run (lower clocks under load)", positive());
     v("dense", dense, "efficiency of single matrix products");
     v("grouped", grouped, "efficiency of matrix products of several experts in one kernel");
     v("attention", attention, "efficiency of attention");
     v("memory_bandwidth", memory_bandwidth, "[bytes/s] memory of the device, read and written together", positive());
     v("memory_efficiency", memory_efficiency,
-      "share of memory_bandwidth as a function of the bytes that a kernel reads and writes", positive(), at_most(1));
+      "share of memory_bandwidth as a function of the bytes that a kernel reads and writes", positive());
     v("launch", launch, "[s] gap between two kernels", at_least(0));
+    v("operation", operation,
+      "[s] host time for an operation; a GPU waits for its host if operations are shorter, a CPU takes it in addition",
+      at_least(0));
     v("collective_start", collective_start, "[s] delay before a collective moves its first byte", at_least(0));
     v("host", host, "link to the host's memory");
     v("inside", inside, "link between the ranks of a domain; its bandwidth is that of one rank");
@@ -195,7 +196,7 @@ struct Machine {
 
 /// Checks the rules between the keys of the section that was read at `path`. Adds a problem for each of these:
 /// - inconsistent sizes, missing links, no peak
-/// - rates and times in wrong units
+/// - rates, times, shares and sizes of memory in wrong units
 /// - a network that is far faster than the link inside a domain
 /// - a collective that takes all SMs
 /// - a curve of efficiency that falls or begins at size 0
@@ -204,7 +205,8 @@ void check_machine(const Machine& machine, const std::string& path, config::Prob
 
 /// A machine with values for all optional members, with these exceptions: links that the machine does not use, the size
 /// of host memory, the radix of switches, and peaks. `assumptions` has one text for each assumed value,
-/// except for `domain` and topology.rails, whose default is ranks_per_node.
+/// except for `domain` and topology.rails, whose default is ranks_per_node. If the size of host memory is unknown, a
+/// text states that plans do not use it.
 struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;

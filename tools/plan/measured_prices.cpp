@@ -71,7 +71,7 @@ double MeasuredPrices::attention(const Attention& a) const {
 double MeasuredPrices::collective(Collective operation, const GroupPlace& place, double bytes) const {
   const MeasuredLink* link = nearest_link(cluster_, operation, {"", place.ranks, place.nodes});
   if (!link)
-    fail_cluster("the cluster has no measured ", base::enum_name(operation), " for a group of ", place.ranks,
+    fail_cluster("links", "the cluster has no measured ", base::enum_name(operation), " for a group of ", place.ranks,
                  " ranks on ", place.nodes, place.nodes == 1 ? " node" : " nodes",
                  "; to measure it, run hexad profile on such ranks");
   return links_[link - cluster_.links.data()].seconds(bytes);

@@ -44,16 +44,27 @@ void PlanRefinement::estimate(PlannedLayout& l, double limit) const {
                                     site_.request.load, site_.shared);
 }
 
+// True if the layout fits the memory of a rank and of its host. Counts a layout that fits only the former.
+bool PlanRefinement::fits(const PlannedLayout& l) {
+  if (l.counted_memory() > site_.memory) return false;
+  too_large_for_host_ += !offload_fits(l);
+  return offload_fits(l);
+}
+
 // Replaces `best` by the changed layout, and returns true, if the changed layout is better. Computes the deciding
 // quantity first, because most changes gain nothing, and the second quantity is then not needed.
 bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   PlannedLayout l = best;
   l.candidate.recipe = changed;
   // Accepts offload that does not grow, because the recipe itself may offload to a host whose memory is unknown.
-  const auto offload_is_possible = [&] { return offload_fits(l) || l.memory.offloaded <= best.memory.offloaded; };
+  const auto offload_is_possible = [&] {
+    const bool possible = offload_fits(l) || l.memory.offloaded <= best.memory.offloaded;
+    too_large_for_host_ += !possible;
+    return possible;
+  };
   if (site_.request.objective == Objective::memory) {
     estimate(l, best.memory.total);
-    if (!offload_is_possible() || !is_less(l.memory.total, best.memory.total) || !simulated(l)) return false;
+    if (!is_less(l.memory.total, best.memory.total) || !offload_is_possible() || !simulated(l)) return false;
   } else {
     if (!simulated(l) || !is_less(l.step.seconds, best.step.seconds)) return false;
     estimate(l, site_.memory);
@@ -161,6 +172,7 @@ void add_smallest(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSi
   plan.best = refinement.smallest_that_fit(std::move(too_large));
   plan.least_memory = std::min(plan.least_memory, refinement.least_memory());
   plan.changes = refinement.changes(), plan.untried_changes = refinement.untried_changes();
+  plan.too_large_for_host = refinement.too_large_for_host();
 }
 
 // Removes layouts that have the settings of an earlier layout, because refinement can make two layouts equal.
@@ -197,6 +209,7 @@ void refine(Plan& plan, std::vector<PlannedLayout> too_large, std::optional<Plan
   sort();
   if (!none_fits || !by_memory) refinement.refine_first(plan.best, site.request.wanted), sort();
   plan.changes += refinement.changes(), plan.untried_changes += refinement.untried_changes();
+  plan.too_large_for_host += refinement.too_large_for_host();
   remove_duplicates(plan.best, site.request.world);
 }
 

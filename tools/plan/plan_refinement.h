@@ -50,6 +50,9 @@ class PlanRefinement {
   int64_t changes() const { return changes_; }
   /// Returns the number of legal changes of refined layouts that were not tried because of a limit.
   int64_t untried_changes() const { return untried_changes_; }
+  /// Returns the number of tried layouts that fell only because the host's memory does not hold their offloaded
+  /// tensors.
+  int64_t too_large_for_host() const { return too_large_for_host_; }
   /// Returns the least memory of all layouts that smallest_that_fit() estimated, in bytes; infinite if there are none.
   double least_memory() const { return least_memory_; }
 
@@ -61,12 +64,10 @@ class PlanRefinement {
   bool simulated(PlannedLayout& layout) const { return is_simulated(layout, site_); }
   void estimate(PlannedLayout& layout, double limit = std::numeric_limits<double>::infinity()) const;
   bool offload_fits(const PlannedLayout& layout) const { return layout.memory.offloaded <= site_.host_memory; }
-  bool fits(const PlannedLayout& layout) const {
-    return layout.counted_memory() <= site_.memory && offload_fits(layout);
-  }
+  bool fits(const PlannedLayout& layout);
 
   const PlanSite& site_;
-  int64_t changes_ = 0, untried_changes_ = 0;
+  int64_t changes_ = 0, untried_changes_ = 0, too_large_for_host_ = 0;
   // Seconds of a micro-batch of one period of layers, by settings of the layout; none: unknown.
   std::map<Settings, std::optional<double>> micro_batches_;
   std::set<Settings> known_;  // layouts of refine_first()

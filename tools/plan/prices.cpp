@@ -26,7 +26,7 @@ struct Prices::Tables {
   template <class... Parts>
   const DescribedPrices& description(const Parts&... missing) const {
     if (!described)
-      fail_cluster("the cluster has no measured ", missing...,
+      fail_cluster("", "the cluster has no measured ", missing...,
                    " and no section machine; measure with hexad profile, or add a section machine");
     return *described;
   }
@@ -35,6 +35,7 @@ struct Prices::Tables {
   const DescribedPrices& description_of(base::Dtype dtype) const {
     if (!described && dtype == base::Dtype::f64)
       fail_cluster(
+          "",
           "the cluster has no section machine, which predictions of f64 need, because hexad profile measures only f32 "
           "and bf16; add this section, or predict with train.precision=f32");
     return description("products of ", base::name_of(dtype));
@@ -45,9 +46,9 @@ Prices::Prices(const Cluster& cluster) {
   const bool measured = !cluster.products.empty() || !cluster.dense_products.empty() || !cluster.attention.empty() ||
                         !cluster.kernels.empty() || !cluster.links.empty() || !cluster.copies.empty();
   if (!cluster.machine && !measured)
-    fail_cluster(
-        "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a "
-        "section machine");
+    fail_cluster("",
+                 "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a "
+                 "section machine");
   auto tables = std::make_shared<Tables>(Tables{MeasuredPrices(cluster), KernelCurves(cluster), {}, {}});
   if (cluster.machine) tables->described.emplace(*cluster.machine);
   for (const MeasuredSlowdown& s : cluster.slowdowns) {
@@ -95,7 +96,16 @@ double Prices::kernel(KernelClass of, Dtype dtype, double bytes) const {
   return measured ? *measured : memory_bound(bytes);
 }
 
-double Prices::operation() const { return tables_->measured.cluster().operation.value_or(0); }
+double Prices::operation() const {
+  if (const auto& measured = tables_->measured.cluster().operation) return *measured;
+  return tables_->described && tables_->described->computes_on_host() ? tables_->described->operation() : 0;
+}
+
+double Prices::issuing() const {
+  if (tables_->measured.cluster().operation || !tables_->described || tables_->described->computes_on_host()) return 0;
+  return tables_->described->operation();
+}
+
 double Prices::handoff() const { return tables_->measured.cluster().handoff.value_or(0); }
 
 double Prices::copy(CopyKind kind, double bytes) const {
@@ -165,6 +175,8 @@ std::vector<std::string> assumptions(const Cluster& cluster) {
     texts.emplace_back("host: an operation takes no time in addition to its kernel");
   if (has_products && !cluster.handoff)
     texts.emplace_back("host: an operation on the thread of a lane takes as long as an operation on the rank's thread");
+  if (has_products && !cluster.machine && cluster.slowdowns.empty())
+    texts.emplace_back("slowdowns: none, because none was measured; work keeps its speed beside other work");
   for (std::string& text : kernels.assumptions()) texts.push_back(std::move(text));
   if (measured.has(CopyKind::copy)) {
     if (!kernels.has_kernels())

@@ -22,7 +22,8 @@ struct Product {
   double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
 };
 
-/// Placement of a process group's ranks. Each node of the group has the same number of the group's ranks.
+/// Placement of a process group's ranks. Each node of the group has the same number of the group's ranks. A group whose
+/// nodes have different numbers is priced as if each of its ranks were alone on a node, and has uneven_nodes.
 struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
@@ -30,6 +31,7 @@ struct GroupPlace {
   int64_t groups = 1;           // number of groups on the same node that communicate at the same time
   int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: ranks_per_node x min(nodes, nodes of a domain)
   int64_t node_span = 0;        // number of nodes from the group's first to its last node; 0: `nodes`
+  int64_t uneven_nodes = 0;     // number of nodes with different numbers of the group's ranks; 0: equal numbers
 };
 
 /// Prices of one cluster. Uses measured curves if the cluster has them, otherwise the cluster's description. Copies of
@@ -89,10 +91,13 @@ class Prices {
   /// memory_bound().
   double kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
-  /// Returns the host's seconds for each operation in addition to its kernel; 0 if not measured. On measured clusters,
-  /// the host computes during this time, because their devices are CPUs. On described clusters, launches are part of
-  /// the other prices.
+  /// Returns the host's seconds for each operation in addition to its kernel. If the device is a CPU, the host computes
+  /// during this time: the measured time, or machine.operation of a described CPU. Returns 0 if a measured cluster does
+  /// not have the time, and if the device is a GPU, whose host works at the same time (issuing()).
   double operation() const;
+  /// Returns the seconds in which the host of a described GPU issues an operation while the GPU works. Returns 0 on
+  /// clusters whose ranks compute on CPUs, and if the file measures `operation`.
+  double issuing() const;
   /// Returns the additional seconds of an operation that a thread of a lane runs; 0 if not measured.
   double handoff() const;
 

@@ -6,6 +6,7 @@
 
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
+#include "tools/plan/host_clock.h"
 
 namespace hexad::plan {
 
@@ -23,10 +24,11 @@ int Queues::number_of(const Key& key) {
   return number;
 }
 
-RankJobs::RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price)
+RankJobs::RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price, double issuing)
     : record_(record),
       nodes_(nodes),
       price_(price),
+      issuing_(issuing),
       networks_(record.groups.size()),
       awaited_(record.issues.size()),
       job_of_(record.issues.size()),
@@ -36,9 +38,11 @@ RankJobs::RankJobs(const StepRecord& record, const std::vector<int>& nodes, cons
 }
 
 void RankJobs::add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated) {
+  HostClock host(record_, issuing_);
   for (size_t i = 0; i < record_.issues.size(); ++i) {
     const Issue& issue = record_.issues[i];
     seconds_[i] = issue.name == "receive" ? 0 : price_(record_, issue);
+    if (issuing_ > 0) seconds_[i] += host.delay(seconds_[i]);
     if (const auto job = job_to_join(i)) {
       jobs[*job].seconds += seconds_[i];
       job_of_[i] = *job;

@@ -49,7 +49,9 @@ class Queues {
 /// Jobs of the operations in one rank's record.
 class RankJobs {
  public:
-  RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price);
+  /// Makes the jobs' parts. `issuing` is the time in which the host issues an operation, in seconds; 0: the device
+  /// never waits for its host. The arguments must outlive the object.
+  RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price, double issuing);
 
   const StepRecord& record() const { return record_; }
   int job_of(size_t issue) const { return job_of_[issue]; }
@@ -75,11 +77,12 @@ class RankJobs {
   const StepRecord& record_;
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
+  const double issuing_;
   std::vector<std::optional<Network>> networks_;  // network of each group; none: not computed yet
   std::vector<int> peers_;
   std::vector<char> awaited_;  // for each issue: true if communication or another lane waits for the issue
   std::vector<int> job_of_;
-  std::vector<double> seconds_;                                   // price of each operation
+  std::vector<double> seconds_;  // time of each operation: its price, and the time for which it waits for the host
   std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane
 };
 

@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "framework/base/dtype.h"
+#include "framework/base/error.h"
+#include "framework/base/units.h"
 #include "tools/plan/number.h"
 
 namespace hexad::plan {
@@ -31,6 +33,14 @@ double tensor_memory(const Cluster& cluster, const train::Recipe& recipe) {
 double offload_memory(const Cluster& cluster) {
   if (!cluster.machine) return unlimited;
   return static_cast<double>(cluster.machine->host_memory.value_or(0));
+}
+
+std::string limit_of_offload(const Cluster& cluster) {
+  const double bytes = offload_memory(cluster);
+  return base::cat("the host memory of a rank (",
+                   bytes > 0 ? base::cat("machine.host_memory: ", base::human_bytes(bytes))
+                             : "none, because machine.host_memory is not given",
+                   ")");
 }
 
 StateBound::StateBound(const train::Recipe& r, const layers::ModelSize& size, const Cluster& cluster)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "layers/model_size.h"
 #include "tools/plan/cluster.h"
@@ -18,6 +19,8 @@ double tensor_memory(const Cluster& cluster, const train::Recipe& recipe);
 /// Returns the bytes of host memory for a rank's offloaded tensors. Returns 0, which rules out offload, if the
 /// description does not give these bytes. Returns infinity if the cluster has no description.
 double offload_memory(const Cluster& cluster);
+/// Returns a text that names the limit offload_memory() of a described cluster.
+std::string limit_of_offload(const Cluster& cluster);
 
 /// Lower bounds of the memory of a rank's state: weights, gradients, and the optimizer's main weights and states. The
 /// optimizer's part counts only if it must be in the rank's memory: the recipe does not offload the optimizer, and the

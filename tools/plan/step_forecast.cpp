@@ -5,6 +5,9 @@
 #include <memory>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "framework/base/ordinal.h"
 #include "layers/model_size.h"
 #include "tools/plan/run_on_meta.h"
@@ -42,6 +45,8 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
   std::vector<RecordPrices> priced;
   for (const StepRecord& record : part.stages) priced.emplace_back(prices, record);
+  for (const RecordPrices& p : priced)
+    for (std::string& group : p.uneven_groups()) forecast.uneven_groups.insert(std::move(group));
   std::vector<SumsOfStage> sums;
   for (const StepRecord& record : part.stages)
     sums.push_back({.lanes = {}, .groups = std::vector<double>(record.groups.size())});
@@ -156,6 +161,15 @@ double peak_of_rank(base::Dtype dtype, const Prices& prices, int64_t ranks) {
 }
 
 }  // namespace
+
+std::vector<std::string> assumptions(const Cluster& cluster, const std::set<std::string>& uneven_groups) {
+  std::vector<std::string> texts = assumptions(cluster);
+  if (!uneven_groups.empty())
+    texts.push_back(
+        fmt::format("groups with different numbers of ranks on their nodes, {}: as if each rank were alone on a node",
+                    fmt::join(uneven_groups, ", ")));
+  return texts;
+}
 
 Throughput throughput(double step_seconds, const Recipe& recipe, const train::Extensions& extensions,
                       const Prices& prices, int64_t ranks) {

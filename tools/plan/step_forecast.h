@@ -4,6 +4,8 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "tools/plan/step_prices.h"
@@ -30,6 +32,7 @@ struct StepForecast {
     double network = 0;  // part of `sent`: bytes that leave the fast link's domain (RecordPrices::sent_over_network)
   };
   std::vector<Stage> stages;
+  std::set<std::string> uneven_groups{};  // RecordPrices::uneven_groups() of all stages
 
   /// The simulated step and its operations. If a step has many micro-batches, only some of them are simulated, and the
   /// members above are extrapolated. Extrapolation is possible because the pipeline's list of actions repeats. The
@@ -63,6 +66,9 @@ RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Exten
 /// Simulates a recorded step. StepForecast::records is empty. Throws Error(usage) if the cluster lacks a rate that the
 /// step needs.
 StepForecast simulate_recorded(const RecordedStep& step, const train::Recipe& recipe, const StepPrices& prices);
+
+/// Returns assumptions(cluster), and a text about the StepForecast::uneven_groups of predicted steps if there are any.
+std::vector<std::string> assumptions(const Cluster& cluster, const std::set<std::string>& uneven_groups);
 
 /// Rates of a predicted step, summed over all ranks.
 struct Throughput {

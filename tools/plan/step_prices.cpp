@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "framework/base/counted.h"
+#include "framework/base/enum_names.h"
+#include "framework/base/error.h"
 #include "tools/plan/cluster_error.h"
 #include "tools/plan/number.h"
 
@@ -44,13 +46,16 @@ CopyKind kind_of_copy(device::CopyWork::Kind kind) {
   return CopyKind::copy;
 }
 
-// Returns the collective by which an operation is priced. A broadcast is priced like an all-gather of its bytes.
+// Returns the collective by which an operation of all ranks of a group is priced. A broadcast is priced like an
+// all-gather of its bytes.
 Collective collective_of(std::string_view operation) {
-  if (operation == "all_reduce") return Collective::all_reduce;
-  if (operation == "reduce_scatter") return Collective::reduce_scatter;
-  if (operation == "all_to_all") return Collective::all_to_all;
-  if (operation == "send") return Collective::send;
-  return Collective::all_gather;
+  if (operation == "broadcast") return Collective::all_gather;
+  const std::optional<Collective> known = base::enum_named<Collective>(operation);
+  if (!known || *known == Collective::send)
+    base::fail_invariant(base::cat("[plan] a rank issues the collective ", operation,
+                                   ", which has no price; expected all_to_all, all_gather, reduce_scatter, all_reduce "
+                                   "or broadcast"));
+  return *known;
 }
 
 // True if all ranks of the group take part in the communication.
@@ -63,9 +68,9 @@ bool is_collective(const device::Issue& issue) {
 StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
   const int64_t ranks_per_node = prices_.ranks_per_node();
   if (const int64_t ranks = prices_.nodes() * ranks_per_node; world > ranks)
-    fail_cluster("the cluster has ", base::counted(ranks, "rank"), " (", base::counted(prices_.nodes(), "node"), " of ",
-                 ranks_per_node, "), fewer than the ", world, " of the layout; expected a layout of at most ",
-                 base::counted(ranks, "rank"));
+    fail_cluster(cluster.machine ? "machine.nodes" : "measured.nodes", "the cluster has ", base::counted(ranks, "rank"),
+                 " (", base::counted(prices_.nodes(), "node"), " of ", ranks_per_node, "), fewer than the ", world,
+                 " of the layout; expected a layout of at most ", base::counted(ranks, "rank"));
   for (int rank = 0; rank < world; ++rank) node_of_rank_.push_back(static_cast<int>(rank / ranks_per_node));
 }
 
@@ -83,18 +88,22 @@ GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
   }
   if (!std::ranges::is_sorted(nodes)) std::ranges::sort(nodes);
   const int64_t span = nodes.back() - nodes.front() + 1;
-  nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
-  int64_t node_count = std::ssize(nodes);
   const auto size = std::ssize(ranks);
-  if (node_count * on_my_node != size)
-    on_my_node = 1, node_count = size;  // uneven groups are priced as if each rank had its own node
+  int64_t node_count = 0, uneven_nodes = 0;
+  for (auto at = nodes.begin(); at != nodes.end(); ++node_count) {
+    const auto end = std::upper_bound(at, nodes.end(), *at);
+    if (end - at != on_my_node) uneven_nodes = 1;
+    at = end;
+  }
+  if (uneven_nodes > 0) uneven_nodes = node_count, node_count = size, on_my_node = 1;
   const auto ranks_of_node = std::min<int64_t>(prices_.ranks_per_node(), std::ssize(node_of_rank_));
   return {.ranks = size,
           .nodes = node_count,
           .ranks_per_node = on_my_node,
           .groups = std::max<int64_t>(1, ranks_of_node / on_my_node),
           .ranks_in_domain = in_my_domain,
-          .node_span = span};
+          .node_span = span,
+          .uneven_nodes = uneven_nodes};
 }
 
 double seconds_of(const device::AttentionWork& w, const Prices& prices) {
@@ -115,6 +124,15 @@ RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
       std::optional<GroupPlace>& place = places_[work->group];
       if (!place) place = prices.place_of(group.ranks, group.ranks[group.rank]);
     }
+}
+
+std::vector<std::string> RecordPrices::uneven_groups() const {
+  std::vector<std::string> names;
+  for (size_t g = 0; g < places_.size(); ++g)
+    if (places_[g] && places_[g]->uneven_nodes > 0)
+      names.push_back(base::cat(record_.groups[g].name, " (", places_[g]->ranks, " ranks on ", places_[g]->uneven_nodes,
+                                " nodes)"));
+  return names;
 }
 
 void RecordPrices::shrink_groups(comm::TrafficClass traffic, int64_t times) {
@@ -201,7 +219,8 @@ StepContention StepPrices::contention(const comm::Priorities& priorities, int64_
           .intra_beside_compute = prices_.slowdown(Lane::intra, {Lane::compute}),
           .inter_beside_compute = prices_.slowdown(Lane::inter, {Lane::compute}),
           .priority = priorities.of_class,
-          .cores = prices_.cores(ranks_of_node)};
+          .cores = prices_.cores(ranks_of_node),
+          .issuing = prices_.issuing()};
 }
 
 }  // namespace hexad::plan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,10 +53,14 @@ class RecordPrices {
 
   /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the
   /// host's time for an operation. The time of an operation on a lane other than compute includes the handoff to that
-  /// lane. Throws Error(usage) that names the missing rate if the cluster lacks a rate.
+  /// lane. Throws Error(usage) that names the missing rate if the cluster lacks a rate, and std::logic_error if the
+  /// operation is an unknown collective.
   double seconds(const device::Issue& issue) const { return seconds(issue, issue.work); }
   /// Like seconds(issue), for an operation that differs from `issue` only in its work.
   double seconds(const device::Issue& issue, const device::Work& work) const;
+  /// Returns texts such as "dp (12 ranks on 2 nodes)", one for each group with collectives whose nodes have different
+  /// numbers of its ranks (GroupPlace::uneven_nodes).
+  std::vector<std::string> uneven_groups() const;
   /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.
   double sent_over_network(const device::Issue& issue) const;
 

@@ -19,7 +19,7 @@ namespace hexad::plan {
 /// receives.
 using PriceOfIssue = std::function<double(const StepRecord&, const device::Issue&)>;
 
-/// Slowdown of queues that run at the same time.
+/// Slowdown of queues that run at the same time, and delays by the host.
 struct StepContention {
   /// Relative speed of kernels while other work is in flight: communication inside nodes, communication between nodes,
   /// or a copy on the copy lane. Each speed is above 0 and at most 1.
@@ -32,6 +32,9 @@ struct StepContention {
   /// Cores that the ranks of a node share. Without a value, ranks do not slow each other's kernels and copies. Ranks of
   /// the node that are not simulated are assumed to need as many cores as the simulated ranks need on average.
   std::optional<schedule::SharedCores> cores{};
+  /// Time in which a rank's host issues an operation to its device, in seconds (HostClock). A kernel or copy that waits
+  /// for its host keeps its lane busy. 0: the host issues in no time, or computes the operations itself.
+  double issuing = 0;
 };
 
 /// Times of one rank in a simulated step, in seconds from the start of the step.

@@ -58,13 +58,13 @@ inline plan::RoutingLoad load_of(const std::string& routing, const layers::Model
   return RoutingLoad(plan::read_expert_shares(routing, model));
 }
 
-/// Calls `predict` and returns its result. If `predict` throws plan::ClusterError, throws Error(usage) with the path of
-/// the cluster's file before the message.
+/// Calls `predict` and returns its result. If `predict` throws plan::ClusterError, throws Error(usage) with the
+/// position of the error's key in the cluster's file before the message. `overrides` are those of the file.
 template <class Predict>
-auto on_cluster(const std::string& path, const Predict& predict) try {
+auto on_cluster(const std::string& path, const std::vector<std::string>& overrides, const Predict& predict) try {
   return predict();
 } catch (const plan::ClusterError& e) {
-  base::fail(e.code(), path, ": ", e.what());
+  base::fail(e.code(), plan::position_in_cluster(path, overrides, e.key()), ": ", e.what());
 }
 
 /// Returns a warning if a rank needs more memory than its tensors may take on `cluster`, which was read from the file

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "framework/base/enum_names.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
+#include "framework/config/position_of.h"
 #include "framework/config/recipe_error.h"
 #include "tools/hexad/commands/cluster_options.h"
 #include "tools/hexad/commands/command.h"
@@ -198,12 +200,15 @@ class Planner {
       if (first.shortfall->least) refuse_size(*first.shortfall);
       refuse_rules(plan_at({.context = first.context, .ranks = first.ranks}), first.ranks);
     }
+    std::set<std::string> uneven_groups;
+    for (const PathPoint& point : path)
+      if (point.layout) uneven_groups.merge(uneven_groups_of({*point.layout}));
     if (options_.json) {
       nlohmann::ordered_json json{{"recipe", options_.recipe},       {"cluster", options_.cluster},
                                   {"contexts", options_.context},    {"routing", options_.routing},
                                   {"objective", options_.objective}, {"search_seconds", base::now() - begin}};
       json.update(path_json(planner(), path, prices_.ranks_per_node()));
-      json["assumed"] = assumptions(cluster_);
+      json["assumed"] = assumptions(cluster_, uneven_groups);
       json["not_modelled"] = unmodelled_costs();
       fmt::print("{}\n", json.dump(2));
       return base::ExitCode::done;
@@ -211,7 +216,7 @@ class Planner {
     fmt::print("{} on {}, context {}, routing {}; {}\n\n", options_.recipe, options_.cluster, options_.context,
                options_.routing, base::human_duration(base::now() - begin));
     print_path(planner(), path, prices_.ranks_per_node());
-    print_limits(cluster_);
+    print_limits(cluster_, uneven_groups);
     return base::ExitCode::done;
   }
 
@@ -238,7 +243,10 @@ class Planner {
   }
   [[noreturn]] void refuse_rules(const Plan& plan, int64_t ranks) const {
     std::string reasons;
-    for (const auto& [key, count] : plan.candidates.refused) reasons += fmt::format("\n  {:<28} {}", key, count);
+    for (const auto& [key, count] : plan.candidates.refused) {
+      const std::string position = config::position_of(document_, key);
+      reasons += fmt::format("\n  {:<28} {:<6} {}", key, count, position.empty() ? "not set" : position);
+    }
     base::fail(base::ExitCode::usage, options_.recipe, ": no layout of ", base::counted(ranks, "rank"),
                " is legal; combinations (of ", plan.candidates.tried, ") refused by the rules of:", reasons, "\n",
                nearest_ranks_text(ranks));
@@ -269,23 +277,38 @@ class Planner {
     const std::string nearest = above ? fmt::format("{} ({})", base::counted(*above, "rank"),
                                                     base::counted((*above - 1) / prices_.ranks_per_node() + 1, "node"))
                                       : fmt::format("more than {}", base::counted(shortfall->fewest_ranks - 1, "rank"));
-    base::fail(base::ExitCode::usage, options_.recipe, " does not fit ", base::counted(ranks, "rank"), " of ",
-               options_.cluster, " in any layout and with any context: ",
+    base::fail(base::ExitCode::usage, position_of_memory(false), options_.recipe, " does not fit ",
+               base::counted(ranks, "rank"), " of ", options_.cluster, " in any layout and with any context: ",
                shortfall->has_optimizer   ? "weights, gradients and the optimizer's state"
                : shortfall->has_gradients ? "weights and gradients"
                                           : "weights",
                ", divided evenly among the ranks, take ", base::human_bytes(shortfall->bytes), " a rank, ",
                base::human_bytes(shortfall->bytes - shortfall->memory), " more than the ",
                base::human_bytes(shortfall->memory),
-               " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
+               " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest,
+               hint_of_offload());
   }
   [[noreturn]] void refuse_size(const Shortfall& shortfall) {
     // True if memory.limit_bytes of the recipe, not the cluster's memory, is the limit.
     const bool is_limit = shortfall.memory < tensor_memory(cluster_);
-    base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(shortfall.least->context),
-               " does not fit ", base::counted(shortfall.least->ranks, "rank"), " of ", options_.cluster,
-               is_limit ? " within memory.limit_bytes: " : ": ",
-               shortfall_text(planner(), shortfall, prices_.ranks_per_node()));
+    base::fail(base::ExitCode::usage, position_of_memory(is_limit), options_.recipe, " with a context of ",
+               context_text(shortfall.least->context), " does not fit ", base::counted(shortfall.least->ranks, "rank"),
+               " of ", options_.cluster, is_limit ? " within memory.limit_bytes: " : ": ",
+               shortfall_text(planner(), shortfall, prices_.ranks_per_node()), hint_of_offload());
+  }
+  // Returns the position of memory.limit_bytes of the recipe, or else of machine.memory, for the beginning of a
+  // refusal.
+  std::string position_of_memory(bool is_limit) const {
+    const std::string position =
+        is_limit ? config::position_of(document_, "memory.limit_bytes")
+                 : position_in_cluster(options_.cluster, divided(options_.overrides).cluster, "machine.memory");
+    return position.empty() ? position : position + ": ";
+  }
+  // Returns a line about offloading for the end of a refusal; empty if the cluster states the memory of its hosts.
+  std::string hint_of_offload() const {
+    if (offload_memory(cluster_) > 0) return {};
+    return base::cat("\nno layout offloads more than the recipe, because ", options_.cluster,
+                     " has no machine.host_memory; if hosts have memory to spare, add its bytes for each rank");
   }
 
   // Returns the reason why the recipe's own layout is illegal on ranks_ ranks, in one line; empty if it is legal.
@@ -437,7 +460,8 @@ void add_plan(const Program& program) {
   add_include_root(command, options->include_root);
   add_stage(command, options->stage);
   command.run(on_one_rank(command, [options, program] {
-    return on_cluster(options->cluster, [&] { return Planner(*options, program.extensions).run(); });
+    return on_cluster(options->cluster, divided(options->overrides).cluster,
+                      [&] { return Planner(*options, program.extensions).run(); });
   }));
 }
 

@@ -56,9 +56,14 @@ TwiceRanks figures_on_twice(const Planned& planned, const PlannedLayout& best, c
   return {.figures = figures_of(twice, on_twice), .efficiency = best.step.seconds / (2 * on_twice.step.seconds)};
 }
 
+std::set<std::string> uneven_groups_of(const std::vector<PlannedLayout>& layouts) {
+  std::set<std::string> groups;
+  for (const PlannedLayout& l : layouts) groups.insert(l.step.uneven_groups.begin(), l.step.uneven_groups.end());
+  return groups;
+}
+
 std::string_view unmodelled_costs() {
-  return "stragglers, launches that the host delays, clocks that vary, traffic of other jobs, evaluation and "
-         "checkpoints";
+  return "stragglers, clocks that vary, traffic of other jobs, evaluation and checkpoints";
 }
 
 }  // namespace hexad::app

@@ -71,6 +71,10 @@ struct TwiceRanks {
 TwiceRanks figures_on_twice(const Planned& planned, const plan::PlannedLayout& best,
                             const plan::PlannedLayout& on_twice);
 
+/// Returns the groups of all layouts whose nodes have different numbers of their ranks
+/// (plan::StepForecast::uneven_groups).
+std::set<std::string> uneven_groups_of(const std::vector<plan::PlannedLayout>& layouts);
+
 /// Returns a text about the costs that predicted steps do not include.
 std::string_view unmodelled_costs();
 

@@ -107,6 +107,7 @@ Json plan_json(const Planned& planned, const Plan& plan, double seconds,
             {"simulated", plan.simulated},
             {"changes", plan.changes},
             {"changes_left_out", plan.untried_changes},
+            {"too_large_for_host", plan.too_large_for_host},
             {"search_seconds", seconds},
             {"refused", plan.candidates.refused},
             {"left_out", plan.candidates.left_out},
@@ -115,7 +116,7 @@ Json plan_json(const Planned& planned, const Plan& plan, double seconds,
             {"gain_seconds", gains},
             {"gain_factor", unit_more},
             {"interval", prediction_error(planned.cluster).explanation()},
-            {"assumed", assumptions(planned.cluster)},
+            {"assumed", assumptions(planned.cluster, uneven_groups_of(plan.best))},
             {"not_modelled", unmodelled_costs()}};
   if (plan.capacity) json["capacity_gain"] = capacity_json(planned, plan);
   if (planned.objective != Objective::ranks) return json;

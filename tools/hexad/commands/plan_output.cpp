@@ -12,13 +12,14 @@
 #include "framework/base/units.h"
 #include "tools/plan/capacity_gain.h"
 #include "tools/plan/prediction_error.h"
+#include "tools/plan/state_bound.h"
 
 namespace hexad::app {
 
 using namespace plan;
 
-void print_limits(const Cluster& cluster) {
-  const std::vector<std::string> assumed = assumptions(cluster);
+void print_limits(const Cluster& cluster, const std::set<std::string>& uneven_groups) {
+  const std::vector<std::string> assumed = assumptions(cluster, uneven_groups);
   for (size_t i = 0; i < assumed.size(); ++i) fmt::print("{}{}\n", i == 0 ? "assumed: " : "         ", assumed[i]);
   fmt::print("not modelled: {}\n", unmodelled_costs());
 }
@@ -30,9 +31,13 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   fmt::print(
       "{} combinations, {} legal, {} too large for a rank, {} with needless recomputation or zero 2; search: {}\n",
       plan.candidates.tried, plan.legal, plan.too_large, plan.needless, base::human_duration(seconds));
-  fmt::print("simulated completely: {}; tried: {} of schedule, cp_kind, order and offload; {} left out\n\n",
+  fmt::print("simulated completely: {}; tried: {} of schedule, cp_kind, order and offload; {} left out\n",
              base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"),
              base::counted(plan.untried_changes, "change"));
+  if (plan.too_large_for_host > 0)
+    fmt::print("{} refused, because the tensors that a rank offloads exceed {}\n",
+               base::counted(plan.too_large_for_host, "offloading layout"), limit_of_offload(planned_.cluster));
+  fmt::print("\n");
   // Returns the bytes as text, with "!" if they exceed the memory of a rank.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
   // Returns `text` as a table column if the load was read from a file; otherwise an empty text.
@@ -74,7 +79,7 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
     if (counts->empty()) fmt::print(" none");
   }
   fmt::print("\nstep: {}\n", error.explanation());
-  print_limits(planned_.cluster);
+  print_limits(planned_.cluster, uneven_groups_of(plan.best));
 }
 
 void PlanOutput::print_gains(const Plan& plan) const {

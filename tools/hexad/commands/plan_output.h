@@ -1,6 +1,7 @@
 // Text output of `hexad plan`.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,8 @@
 namespace hexad::app {
 
 /// Prints the assumptions of predictions on the cluster, and the costs that predicted steps do not include.
-void print_limits(const plan::Cluster& cluster);
+/// `uneven_groups` are those of the predicted steps (plan::StepForecast::uneven_groups).
+void print_limits(const plan::Cluster& cluster, const std::set<std::string>& uneven_groups);
 
 /// Prints plans for one recipe on one cluster. The plans must have details (PlanRequest::details). `planned` must
 /// outlive the object.

@@ -87,13 +87,14 @@ Simulation simulated(const SimulateArguments& options, const Extensions& extensi
     beside->rows = compare(step, memory, beside->run);
   }
   const Throughput rates = throughput(step.seconds, recipe, extensions, prices.prices(), ranks);
+  std::vector<std::string> assumed = assumptions(cluster, step.uneven_groups);
   return {.recipe = recipe,
           .layout = layout,
           .step = std::move(step),
           .rates = rates,
           .error = prediction_error(cluster),
           .warning = caution_of_cluster_memory(recipe, extensions, cluster, options.cluster, ranks, load),
-          .assumed = assumptions(cluster),
+          .assumed = std::move(assumed),
           .node_of_rank = prices.node_of_rank(),
           .beside = std::move(beside)};
 }
@@ -169,7 +170,8 @@ base::ExitCode simulate_step(const SimulateArguments& options, const Extensions&
   require_two_files("--trace", options.trace, "--report", options.report);
   if (!options.trace.empty()) require_replaceable(options.trace, "\x1f\x8b", "trace");
   if (!options.report.empty()) require_replaceable(options.report, "<!DOCTYPE html>", "report");
-  const Simulation s = on_cluster(options.cluster, [&] { return simulated(options, extensions); });
+  const Simulation s =
+      on_cluster(options.cluster, divided(options.overrides).cluster, [&] { return simulated(options, extensions); });
   options.json ? print_json(options, s) : print_text(options, s);
   if (!options.trace.empty() && s.beside)
     write_both_traces(options.trace, *s.beside, s.step, s.node_of_rank);

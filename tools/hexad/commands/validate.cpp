@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -45,7 +46,7 @@ namespace {
 
 struct ValidateArguments {
   std::string recipe;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, cluster_overrides;
   std::string include_root;
   int64_t world = 0;
   int64_t at_least = 1;  // smallest number of ranks for --nearest
@@ -144,18 +145,34 @@ std::string resume_text(const StartCheck& start, int64_t all) {
   return fmt::format("continues from {}, after step {}: {}", start.checkpoint, start.trained_steps, steps);
 }
 
-// Returns the predicted step on `cluster`, which was read from the file `path`. Sets `warning` if the layout does not
-// fit the cluster.
+// Returns the predicted step on `cluster`, which was read from the file `path`. Appends to `warnings` if the layout
+// does not fit the cluster, or if parallel.order spreads groups over several domains of the fast link.
 StepOnCluster step_on_cluster(const Cluster& cluster, const std::string& path, const Recipe& recipe,
-                              const mesh::Layout& layout, const train::Extensions& extensions, std::string& warning) {
+                              const mesh::Layout& layout, const train::Extensions& extensions,
+                              std::vector<std::string>& warnings) {
   const StepPrices prices(cluster, layout.world());
-  const double seconds = forecast_step(recipe, extensions, layout, prices).seconds;
-  warning = caution_of_cluster_memory(recipe, extensions, cluster, path, layout.world(), RoutingLoad::even);
+  const int64_t domain = prices.prices().domain();
+  std::vector<int> domain_of_rank;
+  for (int64_t rank = 0; rank < layout.world(); ++rank) domain_of_rank.push_back(static_cast<int>(rank / domain));
+  const bool nodes = domain == prices.prices().ranks_per_node();
+  warnings.push_back(warn_of_order(recipe.parallel.sizes(), domain_of_rank, nodes ? "nodes" : "domains"));
+  const StepForecast step = forecast_step(recipe, extensions, layout, prices);
+  warnings.push_back(caution_of_cluster_memory(recipe, extensions, cluster, path, layout.world(), RoutingLoad::even));
   return {.cluster = path,
-          .seconds = seconds,
+          .seconds = step.seconds,
           .error = prediction_error(cluster),
-          .rates = throughput(seconds, recipe, extensions, prices.prices(), layout.world()),
-          .assumed = assumptions(cluster)};
+          .rates = throughput(step.seconds, recipe, extensions, prices.prices(), layout.world()),
+          .assumed = assumptions(cluster, step.uneven_groups),
+          .spread = spread_of_axes(layout, domain_of_rank),
+          .places = nodes ? "nodes" : "domains"};
+}
+
+// Returns a text like "dp 4, ep 2" with the axes whose groups span several nodes or domains, and their numbers; "none".
+std::string across_text(const std::vector<AxisSpread>& spread) {
+  std::string text;
+  for (const AxisSpread& axis : spread)
+    if (axis.nodes > 1) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", mesh::name_of(axis.axis), axis.nodes);
+  return text.empty() ? "none" : text;
 }
 
 // Prints latency, throughput and MFU, which are also the outputs of MoNTA's model.
@@ -167,6 +184,7 @@ void print_step(const StepOnCluster& step, int ranks) {
   if (step.rates.peak_flops_per_second > 0)
     fmt::print("  MFU              {:>14}   of {} for each rank\n", base::human_percent(step.rates.mfu()),
                human_quantity(step.rates.peak_flops_per_second / ranks, "FLOP/s"));
+  fmt::print("  groups across {}: {}\n", step.places, across_text(step.spread));
   for (const std::string& assumed : step.assumed) fmt::print("  assumed: {}\n", assumed);
 }
 
@@ -234,18 +252,19 @@ CheckedStage checked_stage(const ValidateArguments& options, const std::optional
     if (!warning.empty()) warnings.push_back(stage_prefix(run, stage) + warning);
   };
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
-  if (const std::vector<int> nodes = nodes_of_profile(recipe, ranks); !nodes.empty())
+  if (const std::vector<int> nodes = nodes_of_profile(recipe, ranks); !cluster && !nodes.empty())
     warn(warn_of_order(recipe.parallel.sizes(), nodes));
   MemoryReport memory(recipe, extensions, ranks);
   if (const std::string too_much = memory.problem(); !too_much.empty())
     base::fail(base::ExitCode::usage, options.recipe, ": ", stage_prefix(run, stage), too_much);
   warn(caution_of_machine(recipe, extensions, ranks));
-  std::string warning;
+  std::vector<std::string> of_cluster;
   std::optional<StepOnCluster> step;
   if (cluster)
-    step = on_cluster(options.cluster,
-                      [&] { return step_on_cluster(*cluster, options.cluster, recipe, layout, extensions, warning); });
-  warn(warning);
+    step = on_cluster(options.cluster, options.cluster_overrides, [&] {
+      return step_on_cluster(*cluster, options.cluster, recipe, layout, extensions, of_cluster);
+    });
+  std::ranges::for_each(of_cluster, warn);
   return {.recipe = recipe,
           .text = stage_text(run, stage),
           .layout = layout,
@@ -279,7 +298,7 @@ base::ExitCode validate(const ValidateArguments& options, const train::Extension
   if (options.nearest) return print_nearest(options, std::move(document), extensions);
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) {
-    cluster = load_cluster(options.cluster);
+    cluster = load_cluster(options.cluster, options.cluster_overrides);
     document = on_device_of(*cluster, options.cluster, std::move(document), say);
   }
   Recipe recipe = load_to_train(document, extensions, options.world, say);
@@ -317,7 +336,8 @@ void add_validate(const Program& program) {
       program.root.add_command("validate", "Check a recipe, and print parameters, FLOPs and memory");
   auto options = std::make_shared<ValidateArguments>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
-  command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
+  command.add_option("overrides", &options->overrides,
+                     "key.path=value, applied to the recipe; cluster.key.path=value, applied to the cluster");
   add_include_root(command, options->include_root);
   const Option world =
       command
@@ -345,8 +365,14 @@ void add_validate(const Program& program) {
   command.add_flag("--json", options->json,
                    "print one JSON object; for an invalid recipe, its problems with file, line, key and message");
   command.run(on_one_rank(command, [program, options] {
-    const auto run = [&] { return validate(*options, program.extensions); };
-    return options->json ? with_json_problems(options->recipe, options->overrides, run) : run();
+    ValidateArguments arguments = *options;
+    DividedOverrides overrides = divided(options->overrides);
+    arguments.overrides = std::move(overrides.recipe), arguments.cluster_overrides = std::move(overrides.cluster);
+    if (arguments.cluster.empty() && !arguments.cluster_overrides.empty())
+      base::fail(base::ExitCode::usage, "cluster.", arguments.cluster_overrides.front(),
+                 " is given without --cluster; expected --cluster FILE, whose key it replaces");
+    const auto run = [&] { return validate(arguments, program.extensions); };
+    return arguments.json ? with_json_problems(arguments.recipe, arguments.overrides, run) : run();
   }));
 }
 

@@ -42,6 +42,13 @@ Json by_axis(const std::function<int(base::Axis)>& value) {
   return json;
 }
 
+// Returns the number of places that the groups of each axis span.
+Json spread_json(const std::vector<train::AxisSpread>& spread) {
+  Json json = Json::object();
+  for (const train::AxisSpread& axis : spread) json[std::string(mesh::name_of(axis.axis))] = axis.nodes;
+  return json;
+}
+
 // Returns the key at the beginning of a message; empty if there is none.
 std::string leading_key(const std::string& message) {
   static const std::regex dotted("^[a-z][a-z0-9_]*(\\.[a-z0-9_]+)+");
@@ -155,7 +162,9 @@ Json json_of(const Validation& v) {
                     {"interval", v.step->error.explanation()},
                     {"tokens_per_second", v.step->rates.tokens_per_second},
                     {"mfu", v.step->rates.peak_flops_per_second > 0 ? Json(v.step->rates.mfu()) : Json(nullptr)},
-                    {"assumed", v.step->assumed}};
+                    {"assumed", v.step->assumed},
+                    {"places", v.step->places},
+                    {"places_of_groups", spread_json(v.step->spread)}};
   for (int rank = 0; v.with_mesh && rank < v.layout.world(); ++rank)
     json["mesh"].push_back(by_axis([&](base::Axis axis) { return v.layout.coordinate(axis, rank); }));
   return json;

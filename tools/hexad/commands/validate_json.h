@@ -14,6 +14,7 @@
 #include "tools/plan/prediction_error.h"
 #include "tools/plan/step_forecast.h"
 #include "tools/train/checkpoint/start_check.h"
+#include "tools/train/process/process_placement.h"
 
 namespace hexad::app {
 
@@ -24,6 +25,8 @@ struct StepOnCluster {
   plan::PredictionError error;
   plan::Throughput rates;
   std::vector<std::string> assumed;
+  std::vector<train::AxisSpread> spread;  // numbers of `places` that groups span
+  std::string places;                     // "nodes", or "domains" if the fast link joins several nodes
 };
 
 /// Results for a valid recipe, or for one of its stages of training.

@@ -1,0 +1,33 @@
+// Time at which a rank's host issues operations to its device. A device waits for its host if operations are short.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "tools/plan/step_record.h"
+
+namespace hexad::plan {
+
+/// Clock of a host that issues the operations of a record one after the other and does not wait for the device, except
+/// where the record shows that it waits. Kernels, copies and communication are assumed to run at their own speed,
+/// without slowing each other and without waiting for other ranks.
+class HostClock {
+ public:
+  /// Makes a clock at the start of the step. `issuing` is the host's time for an operation, in seconds. `record` must
+  /// outlive the object.
+  HostClock(const StepRecord& record, double issuing) : record_(record), issuing_(issuing) {}
+
+  /// Returns the seconds for which a device that has nothing else to wait for waits until its host has issued the next
+  /// operation of the record. `seconds` is the operation's own time. Returns 0 for communication, which only delays the
+  /// operations that follow it. Call it once for each operation, in the order of the record.
+  double delay(double seconds);
+
+ private:
+  const StepRecord& record_;
+  const double issuing_;
+  double now_ = 0;                                     // time at which the host has issued the latest operation
+  std::array<double, device::lane_count> lane_end_{};  // end of the latest kernel or copy of each lane
+  std::vector<double> ends_;                           // ends of the operations so far
+};
+
+}  // namespace hexad::plan
