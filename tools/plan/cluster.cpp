@@ -120,16 +120,21 @@ void check_link(const MeasuredLink& link, const std::string& path, config::Probl
                  cat("must be equal to ranks (", link.ranks, ") for the group inter; nearest: ", link.ranks));
 }
 
-// Checks that the ranks of a measured group are in the measured cluster.
-void check_group_size(const Origin& measured, const MeasuredLink& link, const std::string& path,
-                      config::Problems& problems) {
-  if (!problems.good({path + ".ranks", path + ".nodes", "measured.nodes", "measured.ranks_per_node"})) return;
-  if (link.nodes > measured.nodes)
-    problems.add(path + ".nodes",
-                 cat("must be at most measured.nodes (", measured.nodes, "); nearest: ", measured.nodes));
-  const int64_t most = link.nodes * measured.ranks_per_node;
-  if (link.ranks > most)
-    problems.add(path + ".ranks", cat("must be at most nodes x measured.ranks_per_node (", most, "); nearest: ", most));
+// Checks that the ranks of each measured group are in the measured cluster. Files without the section `measured`, which
+// are written by hand, do not state the size of the cluster.
+void check_group_sizes(const Cluster& cluster, config::Problems& problems) {
+  const Origin& measured = cluster.measured;
+  if (measured.nodes * measured.ranks_per_node == 1) return;
+  for (size_t i = 0; i < cluster.links.size(); ++i) {
+    const MeasuredLink& link = cluster.links[i];
+    const int64_t most = link.nodes * measured.ranks_per_node;
+    if (link.nodes > measured.nodes)
+      problems.add(cat("links.", i, ".nodes"),
+                   cat("must be at most measured.nodes (", measured.nodes, "); nearest: ", measured.nodes));
+    if (link.ranks > most)
+      problems.add(cat("links.", i, ".ranks"),
+                   cat("must be at most nodes x measured.ranks_per_node (", most, "); nearest: ", most));
+  }
 }
 
 // Checks that no two entries of the section `section` have the same value of `what`, which `of` returns for an entry.
@@ -137,7 +142,6 @@ void check_group_size(const Origin& measured, const MeasuredLink& link, const st
 template <class Entry, class Of>
 void check_no_repeats(const std::vector<Entry>& entries, const std::string& section, const std::string& key,
                       std::string_view what, const Of& of, config::Problems& problems) {
-  if (!problems.good({section})) return;
   std::map<decltype(of(entries.front())), size_t> first;
   for (size_t i = 0; i < entries.size(); ++i)
     if (const auto [at, is_new] = first.try_emplace(of(entries[i]), i); !is_new)
@@ -364,11 +368,6 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
     check_slowdown(cluster.slowdowns[i], cat("slowdowns.", i), problems);
   for (size_t i = 0; i < cluster.capped_slowdowns.size(); ++i)
     check_slowdown(cluster.capped_slowdowns[i], cat("capped_slowdowns.", i), problems);
-  // Files without the section `measured`, which are written by hand, do not state the size of the cluster.
-  if (cluster.measured.nodes * cluster.measured.ranks_per_node > 1)
-    for (size_t i = 0; i < cluster.links.size(); ++i)
-      check_group_size(cluster.measured, cluster.links[i], cat("links.", i), problems);
-  check_repeats(cluster, problems);
   check_fewer_threads(cluster, problems);
   check_bursts(cluster, problems);
   check_operation(cluster, problems);
@@ -376,6 +375,10 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
   if (cluster.machine) {
     check_machine(*cluster.machine, "machine", problems);
     check_same_size(cluster, problems);
+  }
+  if (!problems.any()) {  // other problems, such as a misspelt key, may look like repeats
+    check_group_sizes(cluster, problems);
+    check_repeats(cluster, problems);
   }
   problems.throw_if_any();
   return cluster;
