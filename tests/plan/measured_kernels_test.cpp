@@ -189,7 +189,8 @@ TEST(KernelFile, IsRefusedWithTheLine) {
             "c.yaml:11: kernels.0.class (x) must be one of pointwise, activation, gelu, norm, reduction, permute, "
             "router, loss, optimizer");
   EXPECT_EQ(refusal("[[4096, 1e-6]", "[[-1, 1e-6]"),
-            "c.yaml:11: kernels.0.points ([[-1, 1e-06], [8192, 2e-06]]) must have sizes above 0");
+            "c.yaml:11: kernels.0.points ([[-1, 1e-06], [8192, 2e-06]]) must have sizes above 0, but the first is -1; "
+            "remove this point");
   EXPECT_EQ(
       refusal("operation: 7e-6", "operation: 7"),
       "c.yaml:16: operation (7) must be at most 0.01 s; nearest: 0.01; if the value is in microseconds, write 7e-6");
