@@ -18,11 +18,15 @@ struct Connection {
   const int64_t receives, sends, sends_to_node;
 };
 
-// Returns the bytes of the rings. On each channel, a ring goes through all nodes, and leaves a node at one of its
-// ranks. The channels leave from different ranks.
+// Returns the bytes of the rings on the rank that needs the most. On each channel, a ring goes through all nodes, and
+// leaves a node at one of its ranks. In the opposite direction, it leaves the node at another rank, if there is one.
+// The ranks take turns, channel by channel.
 int64_t ring_bytes(const CommunicatorShape& c, int64_t directions, const Connection& one) {
-  const int64_t leaving = c.ranks == c.ranks_here ? 0 : (c.channels + c.ranks_here - 1) / c.ranks_here;
-  return directions * (c.channels * one.both() + leaving * (one.sends_to_node - one.sends));
+  const int64_t bytes = directions * c.channels * one.both();
+  if (c.ranks == c.ranks_here) return bytes;
+  const int64_t turns = c.channels / c.ranks_here, rest = c.channels % c.ranks_here;
+  const int64_t leaving = directions * turns + std::min(rest, directions);
+  return bytes + leaving * (one.sends_to_node - one.sends);
 }
 
 // Returns the number of channels over which a rank sends to a peer: `channels`, rounded up to a power of two.
