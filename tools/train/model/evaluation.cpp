@@ -5,12 +5,14 @@
 #include <limits>
 #include <numbers>
 
+#include "framework/tensor/host_read.h"
 #include "tools/train/model/model_pipeline.h"
 
 namespace hexad::train {
 
 using namespace autograd;
 using namespace base;
+using namespace tensor;
 namespace {
 
 // Returns the index, in the source, of the i-th of `count` evaluated sequences.
@@ -31,7 +33,8 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
   ModelPipeline pipeline(recipe, instance, *policy);
   const bool counts =
       mesh.coordinate(Axis::pp) == 0 && mesh.coordinate(Axis::tp) == 0 && mesh.coordinate(Axis::cp) == 0;
-  double loss = 0, targets = 0, bytes = 0;
+  const Tensor losses = Tensor::zeros({1}, Dtype::f64, instance.device());  // added on the device, and read once
+  double targets = 0, bytes = 0;
   const int64_t rounds = (total + micro * ranks - 1) / (micro * ranks);
   const int64_t at_once = 4 * mesh.size(Axis::pp);  // enough to fill a pipeline
   // All ranks run the same number of passes, because experts are shared among ranks. Sequences past the end are
@@ -57,10 +60,12 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
         if (!bytes_per_id.empty()) bytes += bytes_per_id[target];
       }
     }
-    loss += pipeline.evaluate(batches);
+    kernels::kernels(instance.device())
+        .pointwise.sum(instance.context.compute(), losses, pipeline.evaluate(batches), kernels::Write::add);
   }
   const auto sum = [&](double x) { return mesh.world().all_reduce_value(x, comm::Reduce::sum, instance.context); };
-  loss = sum(loss), targets = sum(targets), bytes = sum(bytes);
+  const double loss = sum(read_to_host("evaluation: loss", losses, instance.context.compute()).scalar());
+  targets = sum(targets), bytes = sum(bytes);
   Evaluation result;
   result.tokens = static_cast<int64_t>(targets);
   result.processed = total * source.context();
