@@ -19,6 +19,7 @@ using Allocations = std::map<std::string, int64_t>;
 // of staging buffers, whatever memory the machine has.
 Allocations allocations_of_steps(int ranks, std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"batch.global=2", "batch.micro=1", "memory.pinned_bytes=1073741824"});
+  if (ranks > 1) overrides.emplace_back("distributed.device_collectives=nccl");
   Allocations all;
   const auto on_rank = [&](const comm::ProcessGroup& world) {
     const auto meet = [&] {

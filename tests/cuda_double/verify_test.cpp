@@ -38,6 +38,9 @@ TEST_F(VerifyOnCards, UsesNcclIfTheRecipeSaysSo) {
 
 TEST_F(VerifyOnCards, UsesHostMemoryIfTheRecipeSaysSo) { EXPECT_EQ(nccl_launches_of("host", "pp=2", 2), 0); }
 
+// One process has all cards: CUDA calls of one rank may wait for the cards of other ranks, which wait for that rank.
+TEST_F(VerifyOnCards, UsesHostMemoryByDefault) { EXPECT_EQ(nccl_launches_of("auto", "pp=2", 2), 0); }
+
 // The nodes of threads are simulated, so all threads share the cards of one machine.
 TEST(CardsOfThreads, DifferAlsoBetweenSimulatedNodes) {
   const auto on_rank = [](const comm::ProcessGroup& world) { EXPECT_EQ(place_of(world), world.rank()); };

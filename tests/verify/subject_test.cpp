@@ -307,6 +307,16 @@ TEST_F(SubjectTest, WindowsOfCardsNeedNccl) {
   EXPECT_EQ(illegal_with("nccl"), "");
 }
 
+TEST_F(SubjectTest, WindowsOfThreadsOnSeveralCardsNeedNcclByName) {
+  const auto illegal_with = [&](const char* collectives) {
+    const Recipe recipe = small_recipe({"device=cuda", cat("distributed.device_collectives=", collectives)});
+    return Subject(completed(recipe), registry, 2, scratch.path(), CardsOfThreads::several)
+        .illegal(layout("ep=2,window=yes", 4));
+  };
+  EXPECT_EQ(illegal_with("auto"), "window=yes of threads on several GPUs needs distributed.device_collectives nccl");
+  EXPECT_EQ(illegal_with("nccl"), "");
+}
+
 TEST(CutFurther, KeepsTheDataAndAddsBoundariesAndSequencesWithoutTargets) {
   const FixedSource source = documents(10, 16, 40, 1);
   const FixedSource cut = cut_further(source, 10, 2);

@@ -133,8 +133,8 @@ void require_finite(const Expected& step, int64_t number, const std::string& rui
 
 }  // namespace
 
-Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder)
-    : recipe_(std::move(recipe)), extensions_(extensions), steps_(steps), folder_(std::move(folder)) {
+Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder, CardsOfThreads cards)
+    : recipe_(std::move(recipe)), extensions_(extensions), steps_(steps), folder_(std::move(folder)), cards_(cards) {
   require_small(recipe_, extensions_);
   recipe_.train.precision = Precision::f64, recipe_.optim.moment_dtype = optim::MomentDtype::f32;
   recipe_.optim.main_weights = optim::MainWeights::f32;
@@ -214,12 +214,16 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
 
 namespace {
 
-// Returns the reason why ranks on nodes_of_threads() cannot have windows; empty if they can. Ranks may have a card
-// each, and only NCCL maps the memory of several cards.
-std::string window_problem(const Recipe& recipe, int world) {
-  if (recipe.device == device::DeviceKind::cuda &&
-      recipe.distributed.device_collectives == comm::DeviceCollectives::host)
-    return "window=yes needs distributed.device_collectives auto or nccl";
+// Returns the reason why ranks on nodes_of_threads() cannot have windows; empty if they can. Only NCCL maps the memory
+// of several cards, and threads on several cards use it only if the recipe says so.
+std::string window_problem(const Recipe& recipe, int world, CardsOfThreads cards) {
+  if (recipe.device == device::DeviceKind::cuda) {
+    using enum comm::DeviceCollectives;
+    const comm::DeviceCollectives collectives = recipe.distributed.device_collectives;
+    if (collectives == host) return "window=yes needs distributed.device_collectives auto or nccl";
+    if (cards == CardsOfThreads::several && collectives != nccl)
+      return "window=yes of threads on several GPUs needs distributed.device_collectives nccl";
+  }
   const mesh::Layout layout(recipe.parallel.sizes(), world);
   const bool across = !group_across_nodes(layout, Axis::ep, nodes_of_threads(world)).empty();
   return across ? "window=yes needs every ep group on one node" : "";
@@ -238,7 +242,7 @@ std::string Subject::illegal(const Variant& variant) const {
         !has_two_levels(mesh::Layout(recipe.parallel.sizes(), variant.mesh.world())))
       return cat("all_to_all=hierarchical with order=", variant["order"],
                  " needs every ep group on two nodes, with several ranks on each");
-    return variant["window"] == "yes" ? window_problem(recipe, variant.mesh.world()) : "";
+    return variant["window"] == "yes" ? window_problem(recipe, variant.mesh.world(), cards_) : "";
   } catch (const Error& e) {
     return rule_of(e.what());
   }

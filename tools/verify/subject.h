@@ -20,12 +20,16 @@ namespace hexad::verify {
 
 class TrainingRun;
 
+/// Number of GPUs that are used by ranks that are threads. Without GPUs it is `one`.
+enum class CardsOfThreads : uint8_t { one, several };
+
 class Subject {
  public:
   /// Makes a subject that is computed in f64, with an optim.eps of at least 1e-5 and an optim.min_lr_ratio of at least
   /// 0.1. `recipe` must be valid and complete. Checkpoints of runs are written to `folder`. Throws Error(usage) if the
   /// model or the batch is too big to be computed many times on one machine.
-  Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder);
+  Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder,
+          CardsOfThreads cards = CardsOfThreads::one);
 
   /// Returns the recipe changed for `variant`. Its runs save to folder()/`name`. Throws Error(usage) like `hexad
   /// train`.
@@ -64,6 +68,7 @@ class Subject {
   const Extensions extensions_;
   int steps_;
   std::string folder_;
+  CardsOfThreads cards_;
   config::Document plain_;  // the recipe with plain options, before overrides
   std::shared_ptr<const data::Source> source_, heldout_;
   std::string source_text_;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "framework/config/document.h"
+#include "framework/device/card_memory.h"
 #include "framework/device/kernel_loading.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
@@ -172,11 +173,26 @@ ExitCode run_selected(const VerifyArguments& o, const Subject& subject, const Se
 
 // Opens the device once in a child process, so that a missing device is reported once, not for every layout. This
 // process must not open a GPU, because its children could not use the GPU after a fork.
-void require_device(device::DeviceKind kind, double seconds) {
-  const auto open = [&] { return device::DeviceContext(device::ContextOptions{.kind = kind}).description(); };
+CardsOfThreads require_device(device::DeviceKind kind, double seconds) {
+  const auto open = [&] {
+    const std::string description = device::DeviceContext(device::ContextOptions{.kind = kind}).description();
+    const bool several =
+        kind == device::DeviceKind::cuda && device::cuda_card_memory(0).id != device::cuda_card_memory(1).id;
+    return (several ? "+" : "1") + description;
+  };
   const Isolated opened = run_isolated(open, seconds);
   if (!opened.failure.empty()) fail(opened.code.value_or(ExitCode::resource), opened.failure);
-  fmt::print("device: {}\n", opened.text);
+  fmt::print("device: {}\n", opened.text.substr(1));
+  return opened.text.front() == '+' ? CardsOfThreads::several : CardsOfThreads::one;
+}
+
+// Prints how tensors of threads on several GPUs are sent.
+void print_path(const Recipe& r, CardsOfThreads cards) {
+  if (cards == CardsOfThreads::one) return;
+  fmt::print("{}\n", r.distributed.device_collectives == comm::DeviceCollectives::nccl
+                         ? "ranks are threads and use NCCL: CUDA calls of a rank may wait for the GPUs of other ranks, "
+                           "so layouts may hang; use --mpi, or distributed.device_collectives: host"
+                         : "ranks are threads and exchange tensors through host memory; use --mpi to test NCCL");
 }
 
 ExitCode verify_with_threads(const VerifyArguments& o, const Extensions& extensions) {
@@ -184,8 +200,11 @@ ExitCode verify_with_threads(const VerifyArguments& o, const Extensions& extensi
   device::load_kernels_at_start();
   const ScratchFolder scratch;
   const Loaded loaded = load(o, extensions);
-  if (loaded.recipe.device != device::DeviceKind::cpu) require_device(loaded.recipe.device, o.timeout);
-  const Subject subject(loaded.recipe, extensions, o.steps, scratch.path());
+  const CardsOfThreads cards = loaded.recipe.device == device::DeviceKind::cpu
+                                   ? CardsOfThreads::one
+                                   : require_device(loaded.recipe.device, o.timeout);
+  print_path(loaded.recipe, cards);
+  const Subject subject(loaded.recipe, extensions, o.steps, scratch.path(), cards);
   const Selection selection = selected(o, subject);
   print_subject(o, loaded, subject);
   check_fault(o, subject);

@@ -24,6 +24,14 @@ bool has_all_to_alls_beside_products(const Recipe& r, const mesh::Layout& layout
   return in_pass || r.schedule.pipeline.overlap == pp::Overlap::micro_batches;
 }
 
+// Returns the path of tensors between ranks. Threads on several GPUs use NCCL only if the recipe says so: one process
+// then has all GPUs, and CUDA calls of one rank may wait for the GPUs of the others, whose NCCL kernels wait for this
+// rank.
+comm::DeviceCollectives collectives_of(const DistributedConfig& config, const comm::ProcessGroup& world) {
+  using enum comm::DeviceCollectives;
+  return config.device_collectives == automatic && world.in_one_process() ? host : config.device_collectives;
+}
+
 }  // namespace
 
 comm::Priorities priorities_of(const DistributedConfig& config) {
@@ -60,7 +68,7 @@ std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, i
 comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
                                               device::DeviceContext& context) {
   const DistributedConfig& config = recipe.distributed;
-  comm::DeviceGroupOptions options{.collectives = config.device_collectives,
+  comm::DeviceGroupOptions options{.collectives = collectives_of(config, world),
                                    .priorities = priorities_of(config),
                                    .watchdog_seconds = config.watchdog_seconds,
                                    .register_buffers = config.register_buffers};

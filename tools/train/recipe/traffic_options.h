@@ -29,7 +29,8 @@ std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, i
 std::vector<comm::GroupTraffic> traffic_of_groups(const Recipe& recipe, const comm::ProcessGroup& world,
                                                   const mesh::SharedPieces& shared);
 
-/// Returns the options of device groups of `world`. `context` is this rank's device.
+/// Returns the options of device groups of `world`. `context` is this rank's device. If the ranks are threads,
+/// distributed.device_collectives: auto means host.
 comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
                                               device::DeviceContext& context);
 
