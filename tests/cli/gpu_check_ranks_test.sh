@@ -17,7 +17,7 @@ print(found)' "$@"
 test_all_stages_pass_or_need_a_card() {
   local stage
   expect 0 "$check" result --device emulated --build "$build" --layouts 1
-  for stage in gradients train ways share verify; do
+  for stage in gradients train ways share verify options; do
     expect_equal passed "$(summary stages $stage result)"
     expect_text out "$stage: ok, "
   done
@@ -29,9 +29,11 @@ test_all_stages_pass_or_need_a_card() {
   [ "$(summary stages gradients tests)" -gt 50 ] || failed "$(summary stages gradients tests) tests of gradients, expected more than 50"
   expect_equal '[20, 20]' "$(summary stages train runs 0 steps)"
   expect_equal 1 "$(summary stages share runs processes layouts)"
-  expect_equal "{'passed': 5, 'failed': 0, 'skipped': 5}" "$(summary counts)"
+  expect_equal "{'passed': 6, 'failed': 0, 'skipped': 5}" "$(summary counts)"
   expect_equal emulated "$(summary machine device)"
-  expect_text result/summary.md "## verify: ok, " "- stages: 5 passed, 0 failed, 5 skipped"
+  expect_text result/summary.md "## verify: ok, " "- stages: 6 passed, 0 failed, 5 skipped"
+  expect_equal 4 "$(summary stages options runs subjects layouts)"
+  expect_equal 2 "$(summary stages options runs fused layouts)"
 }
 
 test_planted_fault_fails_its_stage_and_the_check() {

@@ -18,6 +18,8 @@
 #   checkpoints that move a run between device and CPU.
 # - share: runs two processes, and two threads, as ranks that share the card.
 # - verify: compares layouts of four ranks (--all: also of eight) with one rank on the CPU.
+# - options: compares layouts of two ranks with one rank on the CPU, with windows of attention, delta nets, the fused
+#   expert layer, bf16 gradients, and main weights that are stored as rests.
 # - sanitize: runs NVIDIA's compute-sanitizer on a short list of kernels (--all: on every kernel).
 # - bench: measures kernels at the sizes of bench-gpu, and the experts' first product and activation as one kernel.
 # - step: runs recipes/bench-gpu.yaml, with unchanged and with balanced routing.
@@ -25,7 +27,7 @@
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 recipes=$here/../../recipes
-known=parity,gradients,train,ways,share,verify,sanitize,bench,step,peer
+known=parity,gradients,train,ways,share,verify,options,sanitize,bench,step,peer
 
 usage() {
   sed -n '5s/^# *//p' "$0" >&2
@@ -180,6 +182,21 @@ verify() {
   fi
   hexad_verify verify.f32 --world 4 --layouts "${layouts:-10}" --precision f32 || failed=1
   hexad_verify verify.bf16 --world 4 --layouts "${layouts:-10}" --precision bf16 || failed=1
+  return $failed
+}
+
+# A width of 128 elements lets the experts' first product and activation run as one kernel on an H100. These overrides
+# do not depend on --layouts, because a sample of layouts may lack them.
+options() {
+  local failed=0 bf16=(--world 2 --layouts 'dp=2;dp=2,ep=2' --precision bf16 model.layers=2)
+  hexad_verify options.subjects --world 2 --layouts \
+    'dp=2,subject=forms;dp=2,subject=delta_net;dp=2,subject=bf16_rests;dp=2,subject=bf16_gradients' || failed=1
+  hexad_verify options.window "${bf16[@]}" model.window=5 || failed=1
+  hexad_verify options.delta_net "${bf16[@]}" model.full_attention_every=2 model.delta_net.heads=8 \
+    model.delta_net.key_heads=4 model.delta_net.key_size=8 model.delta_net.value_size=8 model.delta_net.norm_eps=0.1 ||
+    failed=1
+  hexad_verify options.fused "${bf16[@]}" schedule.moe.fused=on model.moe.expert_hidden=128 \
+    model.moe.expert_bias=false || failed=1
   return $failed
 }
 

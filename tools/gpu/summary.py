@@ -142,8 +142,8 @@ def machine(device):
 
 
 STAGES = {"parity": lambda: tests_of("parity"), "gradients": lambda: tests_of("gradients"), "train": train, "ways": ways,
-          "share": lambda: layouts_of("share"), "verify": lambda: layouts_of("verify"), "sanitize": sanitize,
-          "bench": bench, "step": step, "peer": peer}
+          "share": lambda: layouts_of("share"), "verify": lambda: layouts_of("verify"),
+          "options": lambda: layouts_of("options"), "sanitize": sanitize, "bench": bench, "step": step, "peer": peer}
 
 
 def main():
