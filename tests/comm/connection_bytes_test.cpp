@@ -40,6 +40,13 @@ TEST(ConnectionBytes, AreLargerForRingsIfARankSendsToAnotherNode) {
   EXPECT_EQ(connection_bytes(on_two_nodes, Use::gathers), 8 * 12 * mib + 8 * mib);
 }
 
+TEST(ConnectionBytes, AreThoseOfRingsThatLeaveANodeAtAnotherRankInTheOppositeDirection) {
+  const CommunicatorShape one_channel{.ranks = 4, .ranks_here = 2, .channels = 1};
+  EXPECT_EQ(connection_bytes(one_channel, Use::counts), 2 * 12 * mib + 8 * mib);
+  const CommunicatorShape rank_per_node{.ranks = 4, .ranks_here = 1, .channels = 1};
+  EXPECT_EQ(connection_bytes(rank_per_node, Use::counts), 2 * 12 * mib + 2 * 8 * mib);
+}
+
 TEST(MessageBytes, CountTheEndsOfRoutes) {
   const std::vector<Route> ring{{0, 1}, {1, 2}, {2, 0}};
   const std::vector<int> one_node(4, 0);
