@@ -16,11 +16,35 @@ struct Plans {
   ep::RoutingPlan local, known;
 };
 
-Plans plans_for(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k, int64_t experts) {
+Plans plans_for(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k, int64_t experts, int chunks = 1) {
   static const comm::SelfGroup self;
   const Tensor chosen = lab.values(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k});
-  return {ep::make_local_routing_plan(chosen, experts, lab.stream()),
-          plan_for_ids(chosen, experts, {&self, &self, &self}, {}, lab.stream())};
+  Plans plans{ep::make_local_routing_plan(chosen, experts, chunks, lab.stream()),
+              plan_for_ids(chosen, experts, {&self, &self, &self}, {.chunking = {ep::Chunking::By::tokens, chunks}},
+                           lab.stream())};
+  ep::set_row_slots(plans.local.indices, lab.stream());
+  return plans;
+}
+
+Rows part(const Tensor& all, int64_t begin, int64_t end) { return all.slice(0, begin, end).to_vector<int64_t>(); }
+
+// Expects chunk c of both plans to be equal, except that the local plan also has a row for each dropped slot.
+void expect_equal_chunk(const Plans& plans, size_t c, int64_t slots) {
+  const ep::ChunkCounts &local = plans.local.counts.chunks.at(c), &known = plans.known.counts.chunks.at(c);
+  EXPECT_EQ(local.slots(), slots);
+  EXPECT_EQ(local.rows_to_send(), slots);
+  EXPECT_EQ(local.rows_computed(), slots);
+  EXPECT_EQ(local.rows_in_chunk, slots);
+  EXPECT_EQ(local.splits.send, (Rows{slots}));
+  EXPECT_EQ(local.splits.receive, (Rows{slots}));
+  EXPECT_EQ(plans.local.indices.chunks.at(c).offsets.to_vector<int64_t>(), known.offsets);
+  const auto expect_same = [&](const char* name, const Tensor& of_local, const Tensor& of_known) {
+    Rows expected = part(of_known, known.slots_begin, known.slots_end);
+    expected.resize(slots, -1);  // entries for the dropped slots
+    EXPECT_EQ(part(of_local, local.slots_begin, local.slots_end), expected) << name;
+  };
+  expect_same("token of each row", plans.local.indices.wire_tokens, plans.known.indices.wire_tokens);
+  expect_same("slot of each row", plans.local.indices.row_slots, plans.known.indices.row_slots);
 }
 
 void expect_equal(const Plans& plans, int64_t slots) {
@@ -51,6 +75,32 @@ TEST(LocalRoutingPlan, HandlesOneTokenOneExpertAndNoTokens) {
   expect_equal(plans_for(lab, {0}, 1, 1), 1);
   expect_equal(plans_for(lab, {-1}, 1, 2), 1);
   expect_equal(plans_for(lab, {}, 1, 2), 0);
+}
+
+TEST(LocalRoutingPlan, ChunksHaveKRowsForEachToken) {
+  Lab lab;
+  const Plans plans = plans_for(lab, {2, 0, -1, 1, 0, 2, 1, -1, -1, -1}, 2, 3, 2);
+  expect_equal_chunk(plans, 0, 6);  // tokens 0 to 2
+  expect_equal_chunk(plans, 1, 4);
+  EXPECT_EQ(plans.local.indices.rows.to_vector<int64_t>(), (Rows{3, 0, -1, 2, 1, 4, 6, -1, -1, -1}));
+}
+
+TEST(LocalRoutingPlan, HasEmptyChunksIfThereAreFewTokens) {
+  Lab lab;
+  const Plans plans = plans_for(lab, {1, 0, 0, 1}, 2, 2, 3);
+  ASSERT_EQ(plans.local.counts.chunks.size(), 3);
+  for (size_t c = 0; c < 3; ++c) expect_equal_chunk(plans, c, plans.known.counts.chunks[c].slots());
+}
+
+TEST(LocalRoutingPlan, RefusesZeroChunks) {
+  Lab lab;
+  const Tensor ids = lab.values(std::vector<int32_t>{0}, {1, 1});
+  try {
+    ep::make_local_routing_plan(ids, 1, 0, lab.stream());
+    FAIL() << "nothing thrown";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[ep] a local routing plan has 0 chunks; expected at least 1");
+  }
 }
 
 }  // namespace

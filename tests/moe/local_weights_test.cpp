@@ -151,7 +151,7 @@ TEST(LocalWeights, FollowTheComputedRowsAndReturnToTheirSlots) {
     EXPECT_EQ(values_of(t.computed()), expected);
     t.expect_to_return();
   }
-  t.routes.plan = ep::make_local_routing_plan(t.ids, 3, t.lab.stream());
+  t.routes.plan = ep::make_local_routing_plan(t.ids, 3, 1, t.lab.stream());
   EXPECT_EQ(values_of(t.computed()), by_expert);
   t.expect_to_return();
 }

@@ -44,7 +44,7 @@ RowSource Routes::sent_rows(size_t chunk, const Tensor& tokens, const Tensor& ro
   return {.values = tokens,
           .index = counts(chunk).part_of(plan.indices.wire_tokens),
           .row_weights = counts(chunk).part_of(row_weights),
-          .inverse = plan.indices.chunks[chunk].offsets.defined() ? plan.indices.rows : Tensor{}};
+          .inverse = is_local() && plan.counts.chunks.size() == 1 ? plan.indices.rows : Tensor{}};
 }
 
 RowSource Routes::sent_slots(size_t chunk, const Tensor& slot_rows) const {
@@ -53,9 +53,7 @@ RowSource Routes::sent_slots(size_t chunk, const Tensor& slot_rows) const {
   return {.values = slot_rows, .index = counts(chunk).part_of(wire_slots)};
 }
 
-Tensor Routes::tokens_of_slot_rows() const {
-  return plan.indices.chunks.front().offsets.defined() ? plan.indices.wire_tokens : Tensor{};
-}
+Tensor Routes::tokens_of_slot_rows() const { return is_local() ? plan.indices.wire_tokens : Tensor{}; }
 
 std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
   const int64_t tokens = end - begin;
@@ -189,12 +187,13 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOption
   return std::move(orders[settings.tensor->rank()]);
 }
 
-// True if the routing plan can be made on the device of the ids, without communication.
-bool is_local(const PassSettings& settings, const ep::RoutingOptions& options) {
-  const MoeSchedule& s = settings.schedule;
-  return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && options.chunking.chunks == 1 &&
-         options.row_of == ep::RowOf::slot && !options.merged && s.memory_reuse == ReuseStrategy::none &&
-         s.gemms == Gemms::grouped;
+// True if the routing plan can be made on the device of the ids, without communication and without counts on the host.
+// The host needs counts for chunks of experts, whose numbers of rows depend on the routing, for chunks that are
+// computed together, for rows of tokens, and for experts that are separate products.
+bool can_be_local(const PassSettings& settings, const ep::RoutingOptions& options) {
+  const bool known_sizes = options.chunking.by == ep::Chunking::By::tokens || options.chunking.chunks == 1;
+  return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && known_sizes &&
+         options.row_of == ep::RowOf::slot && !options.merged && settings.schedule.gemms == Gemms::grouped;
 }
 
 ep::RoutingOptions routing_options(const MoeSchedule& s, int ep_ranks, int64_t row_bytes) {
@@ -225,8 +224,9 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
   ep::RoutingOptions options = routing_options(schedule, ep_ranks, shape.hidden * size_of(dtype));
   Routes routes{.settings = settings};
   routes.end = ids.dim(0);
-  if (ids.device().runs_ahead() && is_local(settings, options)) {
-    routes.plan = ep::make_local_routing_plan(ids, settings.experts, stream);
+  if (ids.device().runs_ahead() && can_be_local(settings, options)) {
+    routes.plan = ep::make_local_routing_plan(ids, settings.experts, options.chunking.chunks, stream);
+    if (schedule.memory_reuse != ReuseStrategy::none) ep::set_row_slots(routes.plan.indices, stream);
     return routes;
   }
   const int64_t ranks = settings.tensor->size(), rank = settings.tensor->rank();

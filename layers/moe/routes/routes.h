@@ -114,6 +114,8 @@ struct Routes {
   const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }
   /// Returns the number of expert computations in a pass: one per chunk, or one if chunks are computed together.
   size_t computations() const { return plan.counts.merged ? 1 : plan.counts.chunks.size(); }
+  /// True if only the device knows the offsets of the experts' rows (ep::make_local_routing_plan).
+  bool is_local() const { return plan.indices.chunks.front().offsets.defined(); }
   /// True if rows belong to tokens instead of slots. Weights are then sent with the rows, because the experts' ranks
   /// multiply the results by these weights.
   bool rows_are_tokens() const { return plan.counts.row_of == ep::RowOf::token; }

@@ -2,6 +2,7 @@
 // elements and loads its factors into shared memory.
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/products/grouped_passes.h"
+#include "framework/kernels/cuda/products/tile_order.h"
 
 namespace hexad::kernels::cuda::simple {
 
@@ -124,15 +125,20 @@ __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, c
   }
 }
 
+__global__ void __launch_bounds__(threads) order_groups(int64_t* order, const int64_t* offsets, int64_t groups) {
+  const int64_t e = int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (e < groups) order_group(order, e, offsets, groups);
+}
+
 /// Computes dw[e, features, width] = dy^T x over the rows of group e, or adds it to dw if `add`. A block computes 64 x
-/// 64 elements of one group.
+/// 64 elements of one group: the tile whose ticket is the number of the block.
 template <class D, class Out>
-__global__ void __launch_bounds__(threads) columns_by_rows(Out* dw, const D* dy, const D* x, const int64_t* offsets,
-                                                           int64_t features, int64_t width, bool add) {
+__global__ void __launch_bounds__(threads)
+    columns_by_rows(Out* dw, const D* dy, const D* x, const int64_t* offsets, WeightTiles tiles, int64_t features,
+                    int64_t width, bool add) {
   __shared__ Scratch<sum_t<D>> scratch;
-  const int64_t down = (features + tile - 1) / tile, across = (width + tile - 1) / tile;
-  const int64_t column = blockIdx.x % across * tile, row = blockIdx.x / across % down * tile;
-  const int64_t e = blockIdx.x / (across * down);
+  const WeightTile at = tiles.tile(blockIdx.x);
+  const int64_t e = at.group, row = at.row * tile, column = at.column * tile;
   const int64_t begin = offsets[e], count = offsets[e + 1] - begin;
   const Lines<D, Terms::strided> left{dy + begin * features + row, features, features - row};
   const Lines<D, Terms::strided> right{x + begin * width + column, width, width - column};
@@ -159,10 +165,14 @@ void by_weights(std::string_view op, Stream& stream, const Tensor& out, const Te
 template <class T, class Out>
 void by_rows(std::string_view op, Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x,
              const Tensor& offsets, Write write) {
-  const int64_t features = dy.dim(1), width = x.dim(1), groups = offsets.numel() - 1;
-  launch(op, columns_by_rows<device_t<T>, device_t<Out>>, groups * tiles_of(features) * tiles_of(width), threads,
-         stream, pointer<Out>(dw), pointer<T>(dy), pointer<T>(x), device_data<int64_t>(offsets), features, width,
-         write == Write::add);
+  const int64_t features = dy.dim(1), width = x.dim(1);
+  const int64_t groups = offsets.numel() - 1;
+  const Tensor order = Tensor::empty({groups}, Dtype::i64, dw.device());
+  launch(op, order_groups, blocks_of(groups, threads), threads, stream, pointer<int64_t>(order),
+         device_data<int64_t>(offsets), groups);
+  const WeightTiles tiles{pointer<int64_t>(order), groups, tiles_of(features), tiles_of(width)};
+  launch(op, columns_by_rows<device_t<T>, device_t<Out>>, tiles.count(), threads, stream, pointer<Out>(dw),
+         pointer<T>(dy), pointer<T>(x), device_data<int64_t>(offsets), tiles, features, width, write == Write::add);
 }
 
 }  // namespace
