@@ -1,7 +1,5 @@
 #include "parallel/ep/received.h"
 
-#include <vector>
-
 #include "framework/base/counted.h"
 
 namespace hexad::ep {
@@ -21,6 +19,16 @@ void check_gathered_ids(const Tensor& ids, int64_t experts, const comm::ProcessG
     if (id[i] < -1 || id[i] >= experts)
       refuse(i / of_rank, group, "expert ", id[i], " for slot ", i % of_rank % top_k, " of its row ",
              i % of_rank / top_k, "; expected 0 .. ", experts - 1, ", or -1 for a dropped slot");
+}
+
+std::vector<int64_t> counts_message(std::span<const int64_t> offsets, int rank, const comm::ProcessGroup& group) {
+  const int64_t wrong = offsets.back() - offsets[offsets.size() - 2];
+  if (wrong != 0)
+    refuse(rank, group, "counts that include ", base::counted(wrong, "id"), " of no expert; expected none");
+  std::vector<int64_t> message;
+  for (size_t g = 0; g + 2 < offsets.size(); ++g) message.push_back(offsets[g + 1] - offsets[g]);
+  message.push_back(offsets[offsets.size() - 2]);
+  return message;
 }
 
 void CountsMessage::check(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const {

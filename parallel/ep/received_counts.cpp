@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "parallel/comm/device_group.h"
 #include "parallel/ep/received.h"
 
 namespace hexad::ep {
@@ -20,28 +21,49 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
   return sums;
 }
 
-}  // namespace
+// True if collectives of the group run on the device, and no host thread waits for them. This is the case for NCCL.
+bool runs_on_device(const comm::ProcessGroup& group) { return comm::connection_memory(group).has_value(); }
 
-ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, const RoutingOptions& options,
+// Exchanges the counts of all ranks of `all`. Returns one CountsMessage per rank.
+std::vector<int64_t> exchanged(const SlotOrder& order, const RoutingOptions& options, const comm::ProcessGroup& all,
                                device::Device device) {
-  const bool rows_are_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
-  const int64_t ep = g.ep->size(), local = order.experts / ep;
-  const CountsMessage message{of_pair ? 1 : options.chunking.chunks, order.experts - ep * options.hot.count(), ep,
-                              rows_are_tokens ? order.row_experts.dim(1) : 0, order.joined};
   std::vector<int64_t> mine = options.hot.by_expert(chunks_to_send(order.counts, options.chunking));
-  if (rows_are_tokens) {
+  if (options.row_of == RowOf::token) {
     const std::vector<int64_t> rows = chunks_to_send(order.rows_to, options.chunking);
     mine.insert(mine.end(), rows.begin(), rows.end());
   }
   if (order.joined) mine.insert(mine.end(), order.returns_from.begin(), order.returns_from.end());
   mine.push_back(sum_of(order.counts));
+  return all.all_gather_values(mine, device);
+}
+
+}  // namespace
+
+const comm::ProcessGroup* counting_group(const ExpertGroups& g, const RoutingOptions& options) {
+  const bool direct = options.esp_exchange == EspExchange::direct;
+  const comm::ProcessGroup& group = direct ? *g.experts : *g.ep;
+  const bool two_steps =
+      options.all_to_all == AllToAll::hierarchical && (direct ? g.experts_nodes : g.ep_nodes) != nullptr;
+  const bool has_all_sources = group.size() == g.sources(options.esp_exchange).size();
+  return group.size() > 1 && runs_on_device(group) && has_all_sources && !two_steps && !options.hot.any() ? &group
+                                                                                                          : nullptr;
+}
+
+ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, const RoutingOptions& options,
+                               device::Device device) {
+  const bool rows_are_tokens = options.row_of == RowOf::token, gathered = !order.everyones_counts.empty(),
+             of_pair = !gathered && chunk_is_of_pair(options.chunking);
+  const int64_t ep = g.ep->size(), local = order.experts / ep;
+  const CountsMessage message{of_pair ? 1 : options.chunking.chunks, order.experts - ep * options.hot.count(), ep,
+                              rows_are_tokens ? order.row_experts.dim(1) : 0, order.joined};
   const comm::ProcessGroup& all = g.sources(options.esp_exchange);
-  const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
-  for (int q = 0; q < all.size(); ++q) message.check(std::span(matrix).subspan(q * mine.size(), mine.size()), q, all);
+  const std::vector<int64_t> matrix = gathered ? order.everyones_counts : exchanged(order, options, all, device);
+  const size_t size = matrix.size() / all.size();
+  for (int q = 0; q < all.size(); ++q) message.check(std::span(matrix).subspan(q * size, size), q, all);
   ReceivedCounts counts{all.size() / ep, ep, options.chunking.chunks, local, g.ep->rank(), {}, {}, {}, {}};
   for (int64_t j = 0; j < counts.etp; ++j)
     for (int64_t p = 0; p < ep; ++p) {
-      const auto of_source = std::span(matrix).subspan((p * counts.etp + j) * mine.size(), mine.size());
+      const auto of_source = std::span(matrix).subspan((p * counts.etp + j) * size, size);
       const auto rows = of_source.subspan(message.chunks * message.experts);
       const auto returning = order.joined ? rows.subspan(message.chunks * ep) : rows;
       for (int64_t c = 0; c < counts.chunks; ++c) {

@@ -73,6 +73,13 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
   return sorted;
 }
 
+// Returns the offsets of all ranks of `group`, [ranks, n], from the offsets of this rank, [1, n].
+Tensor gathered(const Tensor& own, const comm::ProcessGroup& group, Stream& stream) {
+  const Tensor all = table({group.size(), own.dim(1)}, Dtype::i64, own.device());
+  stream.wait(group.all_gather(all, own, stream));
+  return all;
+}
+
 // Returns the slot order of one rank, from its sorted slots.
 SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int64_t> offsets, const Ordering& o) {
   const int64_t groups = o.chunking.chunks * o.experts, local = o.experts / o.ranks;
@@ -135,18 +142,26 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     }
     return orders;
   }
+  require(!o.counting || parts == 1, "[ep] the ranks of group ", o.counting ? o.counting->name() : "",
+          " gather counts, but ", parts, " orders are made; expected one order, of this rank");
   const SortedSlots sorted = sort_slots(ids, o, of, stream);
-  const HostRead read = read_to_host("routing: counts", sorted.offsets, stream);
-  const size_t width = sorted.offsets.dim(1);
+  const HostRead read = read_to_host(
+      "routing: counts", o.counting ? gathered(sorted.offsets, *o.counting, stream) : sorted.offsets, stream);
+  const size_t width = sorted.offsets.dim(1), first = o.counting ? o.counting->rank() : 0;
   const std::span<const int64_t> offsets = read.wait<int64_t>();
   for (size_t q = 0; q < of.size(); ++q) {
-    const auto own = offsets.subspan(q * width, width);
+    const auto own = offsets.subspan((first + q) * width, width);
     if (own[width - 1] > own[width - 2]) {
       check_ids(read_to_host("routing: ids", ids, stream).tensor(), o);
       fail_invariant(cat("[ep] the counts include ", own[width - 1] - own[width - 2],
                          " ids that name no expert, but the host has found no such id; expected 0"));
     }
     orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));
+  }
+  for (int r = 0; o.counting && r < o.counting->size(); ++r) {
+    const std::vector<int64_t> message = counts_message(offsets.subspan(r * width, width), r, *o.counting);
+    std::vector<int64_t>& all = orders.front().everyones_counts;
+    all.insert(all.end(), message.begin(), message.end());
   }
   if (ids.device().on_host()) check_distinct(ids);
   return orders;

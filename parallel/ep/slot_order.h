@@ -59,8 +59,11 @@ struct SlotOrder {
   int64_t experts = 0;
   std::vector<int64_t> counts;   // [chunks, experts]: numbers of slots; with padding, numbers of rows
   std::vector<int64_t> rows_to;  // [chunks, ranks]: numbers of rows to send
-  Tensor tokens;                 // [S] i64: token of each row; 0 for padding
-  Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or the row of an earlier slot of the token represents it
+  /// CountsMessage of each rank of Ordering::counting, in the order of the ranks; empty if this group has not gathered
+  /// counts.
+  std::vector<int64_t> everyones_counts{};
+  Tensor tokens;  // [S] i64: token of each row; 0 for padding
+  Tensor rows;    // [T, K] i64: row of each slot; -1: dropped, or the row of an earlier slot of the token represents it
   // `row_slots` is defined only if rows belong to tokens or if there is padding, `row_experts` only if rows belong to
   // tokens. M is the maximum number of slots of a row: min(K, experts / ranks) if rows belong to tokens, otherwise 1.
   Tensor row_slots;    // [S, M] i64: slots t * K + k of each row, in order, padded with -1
@@ -86,6 +89,9 @@ struct Ordering {
   /// Group whose ranks sent the ids, so that errors can name the sender of a wrong id. Null if the ids are this rank's
   /// own.
   const comm::ProcessGroup* senders = nullptr;
+  /// Group of this rank and of the other ranks with the same experts, whose devices gather the counts of all ranks.
+  /// Null if the host exchanges the counts later. Ignored if the host reads the ids.
+  const comm::ProcessGroup* counting = nullptr;
   /// A rank pads the rows of each expert up to this multiple of the rank's mean number of slots per expert; 0: no
   /// padding.
   double capacity = 0;
@@ -97,7 +103,9 @@ struct Ordering {
 /// distinct. `stream` must be the compute lane.
 ///
 /// If rows belong to slots and have no padding, they are sorted on the device of the ids, and the host reads only their
-/// counts ("routing: counts"). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A
+/// counts ("routing: counts"). If `counting` is set, `of` must contain only this rank, the call is collective over
+/// `counting`, the host reads the counts of all its ranks in the same read, and a wrong id of another rank throws
+/// Error(communication). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A
 /// wrong id throws Error(communication) if `senders` is set, otherwise std::logic_error. If the host reads the ids or
 /// has them in its memory, also throws std::logic_error if a token names an expert twice.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,

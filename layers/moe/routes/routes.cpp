@@ -8,6 +8,7 @@
 #include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/offsets.h"
 #include "parallel/ep/received.h"
+#include "parallel/ep/received_counts.h"
 
 namespace hexad::moe {
 
@@ -146,7 +147,8 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOption
   const int64_t share = ids.dim(0) / ranks;
   std::vector<ep::SlotOrder> orders = orders_of_sharers(
       settings, ids, options.hot,
-      {settings.experts, ep_ranks, options.chunking, options.row_of, nullptr, settings.padded_capacity()}, stream);
+      {settings.experts, ep_ranks, options.chunking, options.row_of, nullptr, nullptr, settings.padded_capacity()},
+      stream);
   const ep::ReturnOrder returns = return_order(settings, options);
   // A part contains the rows that one tensor-parallel rank sends to one ep rank in one chunk. Returns the index of the
   // all-gather that contains part `part` of tensor-parallel rank q.
@@ -253,10 +255,11 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
   const Tensor sent =
       routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_rows_of_result(ids);
   options.hot = hot_experts(sent, routes.gatherers, settings, shape, stream);
-  const ep::SlotOrder order = order_with(
-      options.hot, sent,
-      {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers, settings.padded_capacity()},
-      settings.groups.ep->rank(), stream);
+  const ep::SlotOrder order =
+      order_with(options.hot, sent,
+                 {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers,
+                  ep::counting_group(settings.groups, options), settings.padded_capacity()},
+                 settings.groups.ep->rank(), stream);
   routes.plan = ep::make_routing_plan(order, settings.groups, options, stream);
   return routes;
 }

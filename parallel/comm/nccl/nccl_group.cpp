@@ -112,6 +112,9 @@ StreamKind kind_of(const ProcessGroup& group, Urgency urgency) {
 // Maximum number of addends of PointwiseKernels::sum_of.
 constexpr int max_addends = 64;
 
+// Maximum size, in bytes, of the result of an all_gather that may use the connections of exchanges.
+constexpr int64_t most_gathered_by_exchange = 1 << 20;
+
 // Number of 8-byte words of a name that ranks compare.
 constexpr size_t name_words = 8;
 
@@ -244,7 +247,8 @@ Event NcclGroup::start(Operation op, Stream& stream) const {
   const int ordinal = device::cuda::cuda_stream(stream).card().ordinal();
   require(ordinal == card_->ordinal(), "[", name(), "] the stream is of card ", ordinal, "; expected card ",
           card_->ordinal(), ", which the group uses");
-  if (!op.is_point_to_point() || !channels_) connect(use_of(op), (op.out.defined() ? op.out : op.in).device());
+  if (!op.is_point_to_point() || !channels_)
+    connect(gathers_by_exchange(op) ? Use::exchanges : use_of(op), (op.out.defined() ? op.out : op.in).device());
   Event done;
   if (op.is_point_to_point()) {
     done = message(op, stream);
@@ -289,6 +293,7 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
   const auto type = type_of(op.out.dtype());
   if ((op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter) && sums_in_order(op))
     return sum_in_order(op, caller);
+  if (gathers_by_exchange(op)) return gather_by_exchange(op);
   std::unique_lock<std::mutex> in_use;
   if (communicator_->registered() &&
       op.kind !=
@@ -337,6 +342,28 @@ void NcclGroup::all_to_all(const Operation& op) const {
             .dtype = op.in.dtype(),
             .send = side_by_side(op.splits.send, width),
             .receive = side_by_side(op.splits.receive, width)},
+           piece(op.in.dtype()));
+}
+
+// True if `op` is a small all_gather and the ranks are connected for exchanges, but not for gathers. Exchanges then
+// gather the parts, because connections for gathers would take memory. The result is the same on all ranks, because all
+// ranks connect for the same operations.
+bool NcclGroup::gathers_by_exchange(const Operation& op) const {
+  const Uses connected = communicator_->connected();
+  return op.kind == Kind::all_gather && op.out.bytes() <= most_gathered_by_exchange && connected.has(Use::exchanges) &&
+         !connected.has(Use::gathers);
+}
+
+// Sends this rank's part to every other rank, over the connections of exchanges.
+void NcclGroup::gather_by_exchange(const Operation& op) const {
+  const int64_t count = op.in.numel();
+  const auto stream = stream_->handle();
+  exchange(card_->library(), *communicator_, stream.get(), rank(),
+           {.in = element(op.in, 0),
+            .out = element(op.out, 0),
+            .dtype = op.in.dtype(),
+            .send = std::vector<Piece>(size(), Piece{0, count}),
+            .receive = side_by_side(std::vector<int64_t>(size(), count), 1)},
            piece(op.in.dtype()));
 }
 

@@ -62,6 +62,8 @@ class NcclGroup final : public ProcessGroup {
   Event message(const Operation& op, Stream& stream) const;
   void launch(const Operation& op, Stream& caller) const;
   void all_to_all(const Operation& op) const;
+  bool gathers_by_exchange(const Operation& op) const;
+  void gather_by_exchange(const Operation& op) const;
   bool sums_in_order(const Operation& op) const;
   void sum_in_order(const Operation& op, Stream& caller) const;
   int64_t piece(Dtype dtype) const;
