@@ -1,5 +1,7 @@
 #include "parallel/ep/received.h"
 
+#include <utility>
+
 #include "framework/base/counted.h"
 
 namespace hexad::ep {
@@ -21,13 +23,15 @@ void check_gathered_ids(const Tensor& ids, int64_t experts, const comm::ProcessG
              i % of_rank / top_k, "; expected 0 .. ", experts - 1, ", or -1 for a dropped slot");
 }
 
-std::vector<int64_t> counts_message(std::span<const int64_t> offsets, int rank, const comm::ProcessGroup& group) {
-  const int64_t wrong = offsets.back() - offsets[offsets.size() - 2];
+std::vector<int64_t> counts_message(std::span<const int64_t> ends, int rank, const comm::ProcessGroup& group) {
+  const auto ends_of_experts = ends.first(ends.size() - 1);
+  const int64_t slots = ends_of_experts.back(), wrong = ends.back() - slots;
   if (wrong != 0)
     refuse(rank, group, "counts that include ", base::counted(wrong, "id"), " of no expert; expected none");
   std::vector<int64_t> message;
-  for (size_t g = 0; g + 2 < offsets.size(); ++g) message.push_back(offsets[g + 1] - offsets[g]);
-  message.push_back(offsets[offsets.size() - 2]);
+  int64_t begin = 0;
+  for (const int64_t end : ends_of_experts) message.push_back(end - std::exchange(begin, end));
+  message.push_back(slots);
   return message;
 }
 

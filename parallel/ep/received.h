@@ -37,9 +37,9 @@ struct CountsMessage {
 };
 
 /// Returns the message of rank `rank` of `group` if rows belong to slots, made from the rank's sorted slots.
-/// `offsets` [chunks * experts + 2] are the offsets of the rows of each chunk and expert, then of rows whose ids are no
+/// `ends` [chunks * experts + 1] are the ends of the rows of each chunk and expert, then of rows whose ids are no
 /// experts. Throws Error(communication), which names the rank, if there are such rows.
-std::vector<int64_t> counts_message(std::span<const int64_t> offsets, int rank, const comm::ProcessGroup& group);
+std::vector<int64_t> counts_message(std::span<const int64_t> ends, int rank, const comm::ProcessGroup& group);
 
 /// Checks the experts [rows, width] (i32) that rank `rank` of `group` lists for its token rows. The lists contain
 /// indices among the experts of this rank. Each row must list at least one expert and is padded with -1. Expert e must

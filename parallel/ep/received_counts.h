@@ -48,9 +48,9 @@ struct ReceivedCounts {
 };
 
 /// Returns the group whose devices gather the counts of a routing plan with these options (Ordering::counting). It has
-/// the ranks of ExpertGroups::sources(), and rows are exchanged in it, so that counts need no other connections. Null
-/// if the host exchanges the counts: with hot experts, if the operations of the group do not run on devices, if rows
-/// are exchanged in two steps, or if etp ranks gather rows.
+/// the ranks of ExpertGroups::sources(), and rows are exchanged in it, so that counts need no other connections and
+/// follow earlier exchanges. Null if the host exchanges the counts: with hot experts, if the operations of the group do
+/// not run on devices, if rows are exchanged in two steps, or if etp ranks gather rows.
 const comm::ProcessGroup* counting_group(const ExpertGroups& groups, const RoutingOptions& options);
 
 /// Returns the numbers of slots that this rank receives, and of rows that every rank sends. If the order has no

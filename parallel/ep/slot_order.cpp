@@ -73,10 +73,12 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
   return sorted;
 }
 
-// Returns the offsets of all ranks of `group`, [ranks, n], from the offsets of this rank, [1, n].
+// Returns the offsets [ranks, n - 1] of all ranks of `group`, without the first offset, which is 0. `own` [1, n] are
+// the offsets of this rank.
 Tensor gathered(const Tensor& own, const comm::ProcessGroup& group, Stream& stream) {
-  const Tensor all = table({group.size(), own.dim(1)}, Dtype::i64, own.device());
-  stream.wait(group.all_gather(all, own, stream));
+  const int64_t n = own.dim(1);
+  const Tensor all = table({group.size(), n - 1}, Dtype::i64, own.device());
+  stream.wait(group.all_gather(all, own.reshape({n}).slice(0, 1, n), stream));
   return all;
 }
 
@@ -147,10 +149,13 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   const SortedSlots sorted = sort_slots(ids, o, of, stream);
   const HostRead read = read_to_host(
       "routing: counts", o.counting ? gathered(sorted.offsets, *o.counting, stream) : sorted.offsets, stream);
-  const size_t width = sorted.offsets.dim(1), first = o.counting ? o.counting->rank() : 0;
-  const std::span<const int64_t> offsets = read.wait<int64_t>();
+  const size_t width = sorted.offsets.dim(1);
+  const std::span<const int64_t> known = read.wait<int64_t>();
+  const auto ends_of = [&](size_t r) { return known.subspan(r * (width - 1), width - 1); };  // of rank r, if gathered
   for (size_t q = 0; q < of.size(); ++q) {
-    const auto own = offsets.subspan((first + q) * width, width);
+    const auto given = o.counting ? ends_of(o.counting->rank()) : known.subspan(q * width, width);
+    std::vector<int64_t> own(o.counting ? 1 : 0, 0);
+    own.insert(own.end(), given.begin(), given.end());
     if (own[width - 1] > own[width - 2]) {
       check_ids(read_to_host("routing: ids", ids, stream).tensor(), o);
       fail_invariant(cat("[ep] the counts include ", own[width - 1] - own[width - 2],
@@ -159,7 +164,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));
   }
   for (int r = 0; o.counting && r < o.counting->size(); ++r) {
-    const std::vector<int64_t> message = counts_message(offsets.subspan(r * width, width), r, *o.counting);
+    const std::vector<int64_t> message = counts_message(ends_of(r), r, *o.counting);
     std::vector<int64_t>& all = orders.front().everyones_counts;
     all.insert(all.end(), message.begin(), message.end());
   }
