@@ -43,12 +43,4 @@ RoutingPlan make_local_routing_plan(const Tensor& ids, int64_t experts, int chun
   return plan;
 }
 
-void set_row_slots(RoutingIndices& indices, Stream& stream) {
-  const int64_t slots = indices.rows.numel();
-  indices.row_slots = Tensor::empty({slots, 1}, Dtype::i64, indices.rows.device(), Category::communication);
-  indices.row_slots.fill_bytes(0xff, stream);  // -1: the row has no slot
-  kernels::kernels(indices.rows.device())
-      .index.inverse(stream, indices.row_slots.reshape({slots}), indices.rows.reshape({slots}));
-}
-
 }  // namespace hexad::ep

@@ -29,8 +29,7 @@ struct ChunkIndices {
 struct RoutingIndices {
   // [T, K] i64: slot row of each slot; -1: dropped, or the row of an earlier slot of the token represents it.
   Tensor rows;
-  // [S, M] i64: slots t * K + k of each slot row, in order, then -1; undefined in plans of make_local_routing_plan()
-  // until set_row_slots() has set it.
+  // [S, M] i64: slots t * K + k of each slot row, in order, then -1; undefined in plans of make_local_routing_plan().
   Tensor row_slots;
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send

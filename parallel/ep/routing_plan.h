@@ -29,11 +29,8 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
 
 /// Makes the routing plan of a rank that has all experts, with rows that belong to slots and `chunks` chunks of tokens
 /// (Chunking::By::tokens). The device of the ids computes it, and the host reads nothing. There are T * K slot rows: K
-/// for each token of a chunk. In each chunk, the rows of dropped slots come last and belong to no expert. The plan has
-/// no RoutingIndices::row_slots. Throws std::logic_error if `chunks` is less than 1.
+/// for each token of a chunk. In each chunk, the rows of dropped slots come last and belong to no expert. Throws
+/// std::logic_error if `chunks` is less than 1.
 RoutingPlan make_local_routing_plan(const Tensor& ids, int64_t experts, int chunks, Stream& stream);
-/// Sets RoutingIndices::row_slots of a plan of make_local_routing_plan(). Only passes that send routing weights with
-/// the rows need it.
-void set_row_slots(RoutingIndices& indices, Stream& stream);
 
 }  // namespace hexad::ep

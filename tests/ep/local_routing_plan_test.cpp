@@ -19,11 +19,9 @@ struct Plans {
 Plans plans_for(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k, int64_t experts, int chunks = 1) {
   static const comm::SelfGroup self;
   const Tensor chosen = lab.values(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k});
-  Plans plans{ep::make_local_routing_plan(chosen, experts, chunks, lab.stream()),
-              plan_for_ids(chosen, experts, {&self, &self, &self}, {.chunking = {ep::Chunking::By::tokens, chunks}},
-                           lab.stream())};
-  ep::set_row_slots(plans.local.indices, lab.stream());
-  return plans;
+  return {ep::make_local_routing_plan(chosen, experts, chunks, lab.stream()),
+          plan_for_ids(chosen, experts, {&self, &self, &self}, {.chunking = {ep::Chunking::By::tokens, chunks}},
+                       lab.stream())};
 }
 
 Rows part(const Tensor& all, int64_t begin, int64_t end) { return all.slice(0, begin, end).to_vector<int64_t>(); }
@@ -38,13 +36,9 @@ void expect_equal_chunk(const Plans& plans, size_t c, int64_t slots) {
   EXPECT_EQ(local.splits.send, (Rows{slots}));
   EXPECT_EQ(local.splits.receive, (Rows{slots}));
   EXPECT_EQ(plans.local.indices.chunks.at(c).offsets.to_vector<int64_t>(), known.offsets);
-  const auto expect_same = [&](const char* name, const Tensor& of_local, const Tensor& of_known) {
-    Rows expected = part(of_known, known.slots_begin, known.slots_end);
-    expected.resize(slots, -1);  // entries for the dropped slots
-    EXPECT_EQ(part(of_local, local.slots_begin, local.slots_end), expected) << name;
-  };
-  expect_same("token of each row", plans.local.indices.wire_tokens, plans.known.indices.wire_tokens);
-  expect_same("slot of each row", plans.local.indices.row_slots, plans.known.indices.row_slots);
+  Rows tokens = part(plans.known.indices.wire_tokens, known.slots_begin, known.slots_end);
+  tokens.resize(slots, -1);  // entries for the dropped slots
+  EXPECT_EQ(part(plans.local.indices.wire_tokens, local.slots_begin, local.slots_end), tokens);
 }
 
 void expect_equal(const Plans& plans, int64_t slots) {

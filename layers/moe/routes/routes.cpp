@@ -191,11 +191,13 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOption
 
 // True if the routing plan can be made on the device of the ids, without communication and without counts on the host.
 // The host needs counts for chunks of experts, whose numbers of rows depend on the routing, for chunks that are
-// computed together, for rows of tokens, and for experts that are separate products.
+// computed together, for rows of tokens, for experts that are separate products, and for the blocks of rows in which
+// Experts::backward_weighted() computes under memory reuse.
 bool can_be_local(const PassSettings& settings, const ep::RoutingOptions& options) {
   const bool known_sizes = options.chunking.by == ep::Chunking::By::tokens || options.chunking.chunks == 1;
   return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && known_sizes &&
-         options.row_of == ep::RowOf::slot && !options.merged && settings.schedule.gemms == Gemms::grouped;
+         options.row_of == ep::RowOf::slot && !options.merged &&
+         settings.schedule.memory_reuse == ReuseStrategy::none && settings.schedule.gemms == Gemms::grouped;
 }
 
 ep::RoutingOptions routing_options(const MoeSchedule& s, int ep_ranks, int64_t row_bytes) {
@@ -228,7 +230,6 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
   routes.end = ids.dim(0);
   if (ids.device().runs_ahead() && can_be_local(settings, options)) {
     routes.plan = ep::make_local_routing_plan(ids, settings.experts, options.chunking.chunks, stream);
-    if (schedule.memory_reuse != ReuseStrategy::none) ep::set_row_slots(routes.plan.indices, stream);
     return routes;
   }
   const int64_t ranks = settings.tensor->size(), rank = settings.tensor->rank();
