@@ -64,6 +64,7 @@
 #include "layers/moe/router/routing_override.h"
 #include "parallel/comm/world.h"
 #include "tools/bench/layer_contestant.h"
+#include "tools/bench/resting_links.h"
 #include "tools/bench/token_ranks.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/granularity_search.h"
@@ -141,21 +142,13 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
 
-/// Returns the longest burst that the cluster file states, in seconds: after this idle time, every link can send
-/// its burst again. Returns 0 without a file.
-double rest_of(const std::string& profile) {
-  double rest = 0;
-  if (profile.empty()) return rest;
-  for (const plan::LinkBurst& burst : plan::load_cluster(profile).bursts) rest = std::max(rest, burst.seconds);
-  return rest;
-}
-
 class Bench {
  public:
   Bench(const Options& o, const comm::ProcessGroup& world)
       : options_(o),
         world_(world),
-        of_contestants_{.forward = o.forward, .exchange = o.exchange, .block = o.block, .rest = rest_of(o.profile)} {
+        of_contestants_{
+            .forward = o.forward, .exchange = o.exchange, .block = o.block, .rest = longest_burst(o.profile)} {
     for (const std::string& s : o.schedules) schedules_.emplace_back(s);
   }
 

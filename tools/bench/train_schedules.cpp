@@ -7,7 +7,8 @@
 // schedule trains one step. Before the rounds, each schedule trains one step that is not counted. Open choices of a
 // schedule (auto) are made as in `hexad train`: predicted, then tried in at most --trials steps before the rounds.
 // Schedules whose recipes differ only in schedule.moe (but not in its order) and in distributed.priority train the same
-// weights.
+// weights. Before each counted step, all links are idle for --rest seconds, so that every step begins with the full
+// bursts of shaped links. The default is the longest burst that the file of --profile states; 0 without a file.
 //
 // For each schedule with open choices, first prints "chosen", the schedule, and the choices. Then prints one line per
 // step, with fields separated by tabs:
@@ -32,16 +33,20 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <thread>
 
 #include "framework/base/clock.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
 #include "parallel/comm/world.h"
+#include "tools/bench/resting_links.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/plan/schedule_choice.h"
 #include "tools/train/model/train_step.h"
@@ -66,6 +71,7 @@ struct Options {
   std::vector<std::string> overrides, schedules;
   int rounds = 3, trials = 8;
   std::string profile;
+  std::optional<double> rest;  // seconds for which links are idle before a counted step
 };
 
 struct NamedSchedule {
@@ -196,8 +202,9 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
 class Contestant {
  public:
   /// Makes the contestant. The constructor and the accessors are not collective; all other members are.
-  Contestant(std::string name, train::Recipe recipe, Training& training, comm::World& world)
-      : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world) {}
+  /// `rest`: seconds for which links are idle before each step.
+  Contestant(std::string name, train::Recipe recipe, Training& training, comm::World& world, double rest)
+      : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world), rest_(rest) {}
 
   const std::string& name() const { return name_; }
   /// Returns the predicted seconds; nullopt without a profile.
@@ -232,6 +239,7 @@ class Contestant {
     const comm::ProcessGroup& world = world_.group();
     context.allocator()->reset_peaks();
     const PassRecorder recorder(instance());
+    std::this_thread::sleep_for(std::chrono::duration<double>(rest_));
     world.barrier(context.compute()).wait();
     for (int c = 0; c < comm::traffic_class_count; ++c) world.take(static_cast<comm::TrafficClass>(c));
     const double begin = now();
@@ -278,6 +286,7 @@ class Contestant {
   const train::Recipe recipe_;
   Training& training_;
   comm::World& world_;
+  const double rest_;
   moe::MoeSchedule schedule_ = recipe_.schedule.moe.settled();
   std::optional<double> predicted_;
 };
@@ -285,12 +294,13 @@ class Contestant {
 class Bench {
  public:
   Bench(const Options& o, comm::World& world) : options_(o), world_(world) {
+    const double rest = o.rest ? *o.rest : longest_burst(o.profile);
     for (const std::string& text : o.schedules) {
       const NamedSchedule schedule(text);
       train::Recipe recipe = recipe_of(o, schedule, world.size());
       auto& training = trainings_[shared_part(recipe)];
       if (!training) training = std::make_unique<Training>(recipe, world.group());
-      contestants_.emplace_back(schedule.name, std::move(recipe), *training, world);
+      contestants_.emplace_back(schedule.name, std::move(recipe), *training, world, rest);
     }
   }
 
@@ -337,6 +347,9 @@ int run(int argc, char** argv) {
       "maximum number of trial steps that choose the values of auto keys; with fewer than eight (six if only "
       "chunks is auto), the prediction alone decides");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
+  app.add_option("--rest", o.rest,
+                 "seconds for which links are idle before each counted step; default: the longest burst of --profile")
+      ->check(CLI::Range(0.0, 60.0));
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);
   return comm::with_world([&](comm::World& world) {
