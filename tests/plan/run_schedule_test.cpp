@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -65,6 +66,23 @@ TEST(Trainer, ResumedBeforeItsChoiceContinuesItsTrials) {
             std::string::npos)
       << log_of(resumed);
   EXPECT_NE(log_of(resumed).find("schedule.moe: chosen "), std::string::npos) << log_of(resumed);
+}
+
+// With four trial steps, predictions alone decide.
+TEST(Trainer, LogsTheStrategiesOfMemoryReuseThatItDoesNotTry) {
+  const Scratch folder;
+  const comm::World world;
+  const Recipe recipe =
+      small_recipe({"run.dir=" + folder.path(), "train.steps=8", "train.precision=f32", "schedule.moe.chunk_by=tokens",
+                    "schedule.moe.chunks=2", "schedule.moe.memory_reuse=auto", "schedule.moe.memory_limit=100000000",
+                    "schedule.moe.trial_share=0.5"});
+  ASSERT_EQ(Trainer(recipe, Registry(), world, RunSchedule::make).run(), ExitCode::done);
+  const std::string log = log_of(folder), begin = "schedule.moe.memory_reuse: not tried, and excluded by predictions";
+  const size_t at = log.find(begin);
+  ASSERT_NE(at, std::string::npos) << log;
+  const std::string line = log.substr(at, log.find('\n', at) - at);
+  EXPECT_EQ(std::ranges::count(line, ','), 3) << "three of four strategies must be named: " << line;
+  EXPECT_NE(line.find("raise schedule.moe.trial_share (now 0.5) or train.steps (now 8)"), std::string::npos) << line;
 }
 
 TEST(Trainer, DecidesAnewAtStepsOfReDecision) {

@@ -210,6 +210,22 @@ TEST(ScheduleChoice, Algorithm1FindsTheChunksOfEachStrategy) {
   });
 }
 
+// Twelve trial steps suffice for two of the four strategies.
+TEST(ScheduleChoice, NamesTheStrategiesThatItDoesNotTry) {
+  const Recipe recipe = cut_recipe({"train.steps=24", "schedule.moe.trial_share=0.5", "schedule.moe.memory_reuse=auto",
+                                    "schedule.moe.memory_limit=100000000"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+    const auto tried = try_all(choice, best_at_five);
+    const auto strategies = distinct(tried, [](const MoeSchedule& s) { return s.memory_reuse; });
+    EXPECT_EQ(strategies.size(), 2u);
+    const std::vector<moe::ReuseStrategy> untried = choice.untried();
+    EXPECT_EQ(untried.size(), 2u);
+    for (const moe::ReuseStrategy strategy : untried) EXPECT_FALSE(strategies.contains(strategy));
+  });
+}
+
 TEST(ScheduleChoice, FindsTheChunksOfTheFastestFamily) {
   const Recipe recipe =
       open_recipe({"parallel.ep=2", "model.context=32"}, {"train.steps=200", "schedule.moe.trial_share=0.4"});

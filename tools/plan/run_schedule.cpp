@@ -107,8 +107,8 @@ void RunSchedule::choose() {
   const auto& all = choice_->candidates();
   run_.log.info("schedule.moe: predicted fastest of {} schedules: {}; predicted slowest: {}", all.size(),
                 ScheduleChoice::to_string(all.front()), ScheduleChoice::to_string(all.back()));
-  if (!choice_->made())
-    run_.log.info("schedule.moe: at most {} of the next steps try the fastest schedules", choice_->trials_left());
+  if (choice_->made()) return log_untried();
+  run_.log.info("schedule.moe: at most {} of the next steps try the fastest schedules", choice_->trials_left());
 }
 
 void RunSchedule::log_memory() {
@@ -122,6 +122,17 @@ void RunSchedule::log_memory() {
     return run_.log.warn(text + "; even " + human_bytes(m.least) + " is above memory.limit_bytes (" +
                          human_bytes(limit) + "); raise the limit, or set a smaller batch.micro");
   run_.log.info("{}; memory.limit_bytes is {}", text, run_.recipe.memory.limit_text());
+}
+
+// Names the strategies of memory_reuse that the choice excluded by predictions alone.
+void RunSchedule::log_untried() {
+  std::vector<std::string_view> names;
+  for (const moe::ReuseStrategy strategy : choice_->untried()) names.push_back(enum_name(strategy));
+  if (names.empty()) return;
+  run_.log.info(
+      "schedule.moe.memory_reuse: not tried, and excluded by predictions alone: {}; more trial steps may include more "
+      "strategies: raise schedule.moe.trial_share (now {}) or train.steps (now {})",
+      fmt::join(names, ", "), run_.recipe.schedule.moe.trial_share, run_.recipe.train.steps);
 }
 
 void RunSchedule::remember_choice() {
@@ -142,6 +153,7 @@ void RunSchedule::end_trial() {
   if (!choice_->made()) return;
   for (const ScheduleCandidate& c : choice_->candidates())
     if (!c.measured.empty()) run_.log.info("schedule.moe: tried {}", ScheduleChoice::to_string(c));
+  log_untried();
   run_.log.info("schedule.moe: chosen {}", ScheduleChoice::to_string(choice_->current()));
 }
 

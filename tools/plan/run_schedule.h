@@ -36,6 +36,7 @@ class RunSchedule final : public train::ScheduleAdviser {
   /// Chooses again, for the load of the experts in this step.
   void redecide(int64_t step, const train::StepResult& result);
   void log_memory();
+  void log_untried();
   /// Compares the choice with the advice of the papers. Requires that the choice is made. Without a profile, only
   /// records the choice for the metrics.
   void ask_advisers();

@@ -383,6 +383,19 @@ void ScheduleChoice::set(size_t candidate) {
   instance_.reschedule(candidates_[candidate].schedule);
 }
 
+std::vector<moe::ReuseStrategy> ScheduleChoice::untried() const {
+  std::vector<moe::ReuseStrategy> all;
+  for (const ScheduleCandidate& c : candidates_)
+    if (std::ranges::find(all, c.schedule.memory_reuse) == all.end()) all.push_back(c.schedule.memory_reuse);
+  std::erase_if(all, [&](moe::ReuseStrategy strategy) {
+    return strategy == current().schedule.memory_reuse ||
+           std::ranges::any_of(candidates_, [&](const ScheduleCandidate& c) {
+             return c.schedule.memory_reuse == strategy && !c.measured.empty();
+           });
+  });
+  return all;
+}
+
 std::string ScheduleChoice::to_string(const ScheduleCandidate& c) {
   std::string out = fmt::format("{}: predicted {:.2f} ms", moe::to_string(c.schedule), 1e3 * c.predicted);
   if (const double seconds = c.measured_seconds(); seconds > 0)

@@ -46,6 +46,10 @@ class ScheduleChoice {
   /// True while the search for the number of chunks is running.
   bool searching() const { return !searches_.empty() && !made_; }
 
+  /// Returns the predicted strategies of memory_reuse, other than that of current(), that no trial step has measured so
+  /// far, in the order of their predictions.
+  std::vector<moe::ReuseStrategy> untried() const;
+
   /// Returns the schedules that the recipe allows, and their memory needs if memory_reuse is open.
   const WithinMemory& memory() const { return memory_; }
 

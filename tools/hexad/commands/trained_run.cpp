@@ -63,13 +63,15 @@ TrainedRun open_trained_run(const RunRequest& request, TrainedUse use, const Ext
   const std::string step = step_for_all_ranks(request, world);
   auto [run, layout] =
       open_on_ranks({request.path, request.overrides, step, request.world}, use, extensions, fits, world.file_work());
-  const std::string schedule = take_chosen_schedule(run);
+  const ChosenSchedule schedule = take_chosen_schedule(run);
   make_ready(run.recipe, cores, world.size());
   world.set_guards(guards_of(run.recipe.distributed));
   order_traffic(world, run.recipe.distributed);
   kernels::cpu::set_thread_count(static_cast<int>(*run.recipe.train.threads));
   if (world.rank() == 0 && !layout.empty()) say(cat("layout on ", world.size(), " ranks: ", layout));
-  if (world.rank() == 0 && !schedule.empty()) say(cat("schedule.moe: using the run's choice, ", schedule));
+  if (world.rank() == 0 && !schedule.used.empty()) say(cat("schedule.moe: using the run's choice, ", schedule.used));
+  if (world.rank() == 0 && !schedule.unused.empty())
+    say(cat("schedule.moe: auto keys have their defaults; ", schedule.unused));
   return {std::move(run.recipe), std::move(run.checkpoint), std::move(layout)};
 }
 

@@ -40,12 +40,18 @@ bool is_run_directory(const std::filesystem::path& dir);
 /// folders.
 void require_run_directory(const std::string& dir);
 
+/// Result of take_chosen_schedule(). Both texts are empty if the model has no experts, or if no setting is `auto`.
+struct ChosenSchedule {
+  std::string used{};    // name of the schedule that replaces the `auto` settings
+  std::string unused{};  // sentence that says why the `auto` settings keep their defaults
+};
+
 /// Replaces `auto` settings of schedule.moe with the values that the run had chosen when it saved the checkpoint.
-/// Returns the chosen schedule's name. Returns an empty text and changes nothing in these cases:
+/// Changes nothing in these cases:
 /// - The model has no experts, or no setting is `auto`.
-/// - The run had not chosen yet.
+/// - The run had not chosen yet, or this program does not know the schedule.
 /// - The layout differs in pp, tp, sp, cp, ep or etp, so the run's measurements do not apply.
 /// - The chosen schedule is illegal in the changed recipe.
-std::string take_chosen_schedule(SavedRun& run);
+ChosenSchedule take_chosen_schedule(SavedRun& run);
 
 }  // namespace hexad::train
