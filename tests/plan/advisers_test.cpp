@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hexad::plan {
@@ -25,6 +26,18 @@ TimeCurve sampled(double latency, double per_second) {
   return curve;
 }
 
+// Returns products of groups of 1, 2 and 4 experts with `flops` FLOP/s. Each kernel call takes `call` seconds more.
+GroupedProducts grouped(double call, double flops = 1e11) {
+  GroupedProducts products;
+  for (const int64_t experts : {1, 2, 4}) {
+    TimeCurve curve;
+    for (double rows = 16; rows <= 65536; rows *= 4)
+      curve.points.push_back({rows, call + 2 * rows * 512 * 1024 / flops});
+    products.add(experts, std::move(curve));
+  }
+  return products;
+}
+
 // Returns a layer with groups of 4 ep ranks and of 2 tp ranks. Its experts are not split.
 AdvisedLayer layer() {
   return {.sequences = 4,
@@ -36,7 +49,8 @@ AdvisedLayer layer() {
           .local_experts = 4,
           .ep = {"ep", 4, true},
           .tp = {"tp", 2, false},
-          .ep_etp = {"experts", 4, true}};
+          .ep_etp = {"experts", 4, true},
+          .grouped = grouped(1e-6)};
 }
 
 // Returns rates of products and copies, of links between nodes for ep and experts, and of a link inside a node for tp.
@@ -154,6 +168,17 @@ TEST(Advisers, EpsDividesExpertsOnlyWithinItsConditions) {
   EXPECT_EQ(costly.chunk_by, ChunkBy::none);
 }
 
+// All products take 2 * 4096 * 512 * 1024 / 1e11 s, 43 ms. A call of 0.5 ms makes two groups 1% slower, and four groups
+// 3.4%, which is above the paper's limit e1. A call of 2 ms also makes two groups too slow.
+TEST(Advisers, EpsKeepsExpertsTogetherWhereProductsOfSmallGroupsAreSlow) {
+  AdvisedLayer l = layer();
+  const Rates r = rates(sampled(1e-6, 1e9), sampled(1e-6, 1e10));
+  l.grouped = grouped(5e-4);
+  EXPECT_EQ(advised(l, r, "EPS-MoE").chunks, 2);
+  l.grouped = grouped(2e-3);
+  EXPECT_EQ(advised(l, r, "EPS-MoE").chunk_by, ChunkBy::none);
+}
+
 // The share of the latency in the all-to-all, L / (L + X), is 0.115. Four groups would gain most, but take 3 * 0.115
 // more time for communication, which is above the paper's limit e0. Two groups take 0.115 more.
 TEST(Advisers, EpsChoosesAmongTheGroupsThatMeetItsConditions) {
@@ -180,6 +205,10 @@ TEST(Advisers, AreSilentWithoutTheirCurvesOrTheirParallelism) {
   EXPECT_EQ(without_gather[0].silence, "the profile has no all_gather of group tp (2 ranks)");
   EXPECT_EQ(without_gather[1].silence, without_gather[0].silence);
   EXPECT_TRUE(without_gather[2].schedule && without_gather[3].schedule) << "they need only the all-to-all";
+  AdvisedLayer unmeasured = layer();
+  unmeasured.grouped = {};
+  EXPECT_EQ(advice(unmeasured, r, {}, {moe::ReuseStrategy::none})[2].silence,
+            "the profile has no products of two numbers of experts, and no dense products beside grouped ones");
   AdvisedLayer alone = layer();
   alone.ep.ranks = alone.tp.ranks = alone.ep_etp.ranks = 1;
   for (const Advice& a : advice(alone, r, {}, {moe::ReuseStrategy::none})) {

@@ -8,6 +8,7 @@
 
 #include "layers/moe/schedule/moe_choices.h"
 #include "parallel/comm/text_collectives.h"
+#include "tools/plan/cluster.h"
 #include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
@@ -23,6 +24,15 @@ using telemetry::AdviceMetrics;
 AdvisedGroup group_of(std::string name, const comm::ProcessGroup& group) {
   const std::vector<int>& nodes = group.node_of_rank();
   return {std::move(name), group.size(), std::set<int>(nodes.begin(), nodes.end()).size() > 1};
+}
+
+// Returns the products in the recipe's profile, for the weight of one etp rank's share of an expert. Empty without a
+// profile.
+GroupedProducts grouped_products(const Recipe& r, int etp) {
+  if (r.schedule.profile.empty()) return {};
+  const auto weight = static_cast<double>(r.model.hidden) * static_cast<double>(r.model.moe.expert_hidden) / etp;
+  const Element element = r.train.precision == Precision::bf16 ? Element::bf16 : Element::f32;
+  return {load_cluster(r.schedule.profile), element, weight};
 }
 
 // Returns the first key that is not open in `config` and has another value in `s`; empty if there is none.
@@ -84,7 +94,8 @@ AdvisedLayer advised_layer(const Recipe& r, const mesh::Mesh& mesh) {
           .etp = mesh[Axis::etp].size(),
           .ep = group_of("ep", mesh[Axis::ep]),
           .tp = group_of("tp", mesh[Axis::tp]),
-          .ep_etp = group_of("experts", mesh.experts())};
+          .ep_etp = group_of("experts", mesh.experts()),
+          .grouped = grouped_products(r, mesh[Axis::etp].size())};
 }
 
 bool as_good_as(const ScheduleCandidate& chosen, const ScheduleCandidate& advised) {

@@ -175,30 +175,33 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
     return silent("needs at least two experts on each rank, because EPS-MoE divides a rank's experts into groups");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
-  // S and G: seconds of an all-to-all and of the products of all local experts, as functions of the bytes of a rank's
-  // rows.
+  if (l.grouped.sizes() < 2)
+    return silent("the profile has no products of two numbers of experts, and no dense products beside grouped ones");
+  // S: seconds of an all-to-all as a function of the bytes of a rank's rows. G: seconds of the products of a group of
+  // `experts` local experts with `rows` rows. Each etp rank computes all rows of its etp group with its share of an
+  // expert.
   const double bytes = group_bytes(l, usual) / l.tp.ranks, rows = l.sequences * l.tokens * l.top_k / l.tp.ranks;
   const auto local = static_cast<double>(l.local_experts);
-  const TimeCurve& forward = rates.compute[base::ordinal(base::GemmPass::forward)];
   std::vector<Curve::Point> exchanges;
   for (const auto& [size, seconds] : exchange->points) exchanges.push_back({size * held_per_sent(l.ep.ranks), seconds});
   const Curve S(exchanges);
-  // The rates price each expert's product alone, so N groups of experts take as long as a single group: e1 is 0.
-  const double T_comp = local * l.products * forward.seconds(2 * rows / local * l.hidden * l.expert_hidden);
-  const Curve G(T_comp);
+  const auto G = [&](double of_rows, double experts) {
+    return l.products * l.grouped.seconds(of_rows * static_cast<double>(l.etp), experts);
+  };
+  const double T_comp = G(rows, local);
   const double T_comm = 2 * seconds(S, bytes);
   std::vector<Curve::Point> extra;
   for (int64_t N = 1; N <= l.local_experts; ++N)
     if (l.local_experts % N == 0) {
       const auto n = static_cast<double>(N);
-      extra.push_back({n, 2 * n * seconds(S, bytes / n) - T_comm});
+      extra.push_back({n, 2 * n * seconds(S, bytes / n) - T_comm + n * G(rows / n, local / n) - T_comp});
     }
   const AlphaBeta line = fit_alpha_beta(extra).line;
   std::vector<eps::Groups> groups = eps::all_groups(T_comm, T_comp, l.local_experts, {.k = line.beta, .b = line.alpha});
   // A single group is always possible, and gains nothing. Its extra time is undefined if a curve is zero.
   std::erase_if(groups, [&](const eps::Groups& g) {
     const auto N = static_cast<double>(g.N);
-    return g.N > 1 && !eps::pays(eps::extra(bytes, N, S, Curve(T_comp / N), G), eps_e0, eps_e1);
+    return g.N > 1 && !eps::pays(eps::extra(bytes, N, S, Curve(G(rows / N, local / N)), Curve(T_comp)), eps_e0, eps_e1);
   });
   const int64_t best = eps::best_groups(groups).N;
   MoeSchedule s = unchunked(usual);

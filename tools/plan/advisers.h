@@ -9,6 +9,7 @@
 
 #include "framework/schedule/rates.h"
 #include "layers/moe/schedule/moe_schedule.h"
+#include "tools/plan/grouped_products.h"
 
 namespace hexad::plan {
 
@@ -30,6 +31,7 @@ struct AdvisedLayer {
   int64_t local_experts = 1;
   int64_t etp = 1;
   AdvisedGroup ep, tp, ep_etp;  // ep_etp: Parm's EP&ESP group
+  GroupedProducts grouped{};    // products of the weight of one etp rank's share of an expert
 };
 
 /// Advice of one paper. Either `schedule` or `silence` is set. `adviser` and `keys` do not depend on the rates, so they
@@ -52,7 +54,8 @@ struct Advice {
 ///   Parm     Algorithm 1: duplicates (S1 or S2), and esp_exchange direct if etp is above 1; S2 returns rows in phases.
 ///            A capacity factor above 1 counts only if `usual` pads rows (capacity_padding)
 ///   EPS-MoE  the number N of expert groups with the largest gain L(N) - R(N) (eps::gain()). N is 1, or meets the
-///            bounds of e0 and e1 (eps::Extra). R(N) is a line fitted to the extra time of communication in N groups
+///            bounds of e0 and e1 (eps::Extra). R(N) is a line fitted to the extra time of communication and products
+///            in N groups
 ///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least predicted time
 ///
 /// An adviser counts top_k rows for each token. If `usual` has `rows: token`, it counts as many rows in exchanges as ep
@@ -61,7 +64,7 @@ struct Advice {
 /// Only measured links are used (Rates::links). An adviser is silent in these cases:
 /// - a curve that it needs was not measured
 /// - the layer lacks the parallelism that it needs
-/// - EPS-MoE: a rank has only one expert
+/// - EPS-MoE: a rank has only one expert, or products of fewer than two numbers of experts were measured
 /// - Parm: etp is above 1, and `usual` sends rows by the hierarchical all-to-all
 std::vector<Advice> advice(const AdvisedLayer& layer, const schedule::Rates& rates, const moe::MoeSchedule& usual,
                            const std::vector<moe::ReuseStrategy>& reuse);
