@@ -247,6 +247,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.moe.rows=slot",
                                       "schedule.moe.gemms=grouped",
                                       "schedule.moe.dense_rows=auto",
+                                      "schedule.moe.compute_share=1",
                                       "schedule.moe.shared=after",
                                       "schedule.moe.hot_experts=stay",
                                       "schedule.moe.hot_load=auto",
@@ -276,7 +277,8 @@ TEST(Variants, IllegalListIsRefusedWithLegalValues) {
             "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
             "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
             "all_to_all, "
-            "rows, gemms, shared, hot_experts, capacity_padding, window, moe, memory_reuse, recompute, bucket_bytes, "
+            "rows, gemms, compute_share, shared, hot_experts, capacity_padding, window, moe, memory_reuse, recompute, "
+            "bucket_bytes, "
             "offload, "
             "activations, worker_lanes, transport, "
             "start, subject");

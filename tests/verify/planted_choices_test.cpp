@@ -122,6 +122,7 @@ bool overlaps(const MoeSchedule& s) { return s.overlaps_collectives(); }
 bool cuts_by_tokens(const MoeSchedule& s) { return s.chunk_by == moe::ChunkBy::tokens; }
 bool cuts_by_nodes(const MoeSchedule& s) { return s.chunk_by == moe::ChunkBy::nodes; }
 bool cuts_by_experts(const MoeSchedule& s) { return s.chunk_by == moe::ChunkBy::experts; }
+bool leaves_threads(const MoeSchedule& s) { return s.compute_share < 1; }
 bool returns_last(const MoeSchedule& s) { return s.order == "returns_last"; }
 
 // Plants a bug: rows from the first node are placed after the rows from the other nodes.
@@ -201,6 +202,12 @@ std::vector<Bug> bugs_of_schedules() {
        "router of MoE layer 1",
        "dp=2,ep=2,moe=experts",
        in_task(cuts_by_experts, "dispatch.a2a[1]", changed(Kind::all_to_all, "ep", lose_rows))},
+      {"LastChunkBesideACappedOneIsNotSent",
+       {},
+       "dp=4,ep=2,compute_share=0.5,moe=tokens",
+       "router of MoE layer 1",
+       "dp=2,ep=2,compute_share=0.5,moe=tokens",
+       in_task(leaves_threads, "dispatch.a2a[2]", changed(Kind::all_to_all, "ep", lose_rows))},
       {"BufferReusedBeforeTheFirstChunkReturns",
        {},
        "dp=4,ep=2,moe=returns_last",

@@ -281,7 +281,9 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "share of a rank's threads (train.threads; at least one thread) that computes experts while "
                            "other chunks of the pass are in flight; on a GPU, the same share of the multiprocessors "
                            "for matrix products; communication uses the rest (EPS-MoE)",
-      .limits = {config::positive(), config::at_most(1)}}),
+      .limits = {config::positive(), config::at_most(1)},
+      .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
+      .varied = {{"1"}, {"0.5"}}}),
 
   choice("shared", [](auto& s) -> auto& { return s.shared; },
     ChoiceFacts{.meaning = "time at which shared experts and the dense MLP of model.moe.dense_residual compute",
