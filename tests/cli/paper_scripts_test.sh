@@ -228,6 +228,48 @@ expect_interrupted() {
   expect_text err "has rows of other settings"
 }
 
+# The first run ends in an error. In the rows of the third case, only EPS-MoE's adviser has a verdict.
+test_advisers_train_only_missing_cases() {
+  copy_scripts
+  cat >hexad <<'STAND_IN'
+#!/bin/bash
+if [ "$1" = profile ]; then
+  for argument in "$@"; do [[ $argument != --product=* ]] || echo "$argument" >>"$STARTS.products"; done
+  while [ "$1" != --out ]; do shift; done
+  echo profiled >>"$STARTS"
+  exec echo 'links: []' >"$2"
+fi
+echo "$@" | grep -o 'recipes/steps/[a-z0-9-]*' >>"$STARTS"
+[ "$(grep -c recipes "$STARTS")" -ne 1 ] || exit 9
+[[ $* == *schedule.moe.chunk_by=auto*train.steps=32* ]] || exit 8
+for argument in "$@"; do [[ $argument != run.dir=* ]] || run=${argument#*=}; done
+eps='{"adviser":"EPS-MoE","verdict":"right","advised":"chunks 2","slower":0.0,"measured":true}'
+[[ $2 == *eps-deepseek* ]] || eps='{"adviser":"EPS-MoE","verdict":"none","reason":"needs experts"}'
+mkdir -p "$run"
+echo '{"kind":"step","step":9,"schedule_choice":{"chosen":"chunks 2","advice":['"$eps"']}}' >"$run/metrics.jsonl"
+STAND_IN
+  advisers() {
+    copy/tools/bench/papers/advisers.sh --cases 'whole@100mbit parm-gpt2@50mbit:400mbit eps-deepseek-v2@200mbit' --trials 16 \
+      --output "$PWD/kept" "$@"
+  }
+  expect 9 advisers
+  expect 0 advisers
+  expect_equal "$(starts)" " 3 profiled 1 recipes/steps/eps-deepseek-v2 1 recipes/steps/parm-gpt2 2 recipes/steps/whole "
+  expect_equal "$(grep -c 20x512x512 "$STARTS.products")" 1
+  expect_text out "measured:  3 rows of commit "
+  grep -qE '^whole@100mbit, 9 +-$' out || failed "the row of the first case is missing or wrong: $(cat out)"
+  grep -qE '^eps-deepseek-v2@200mbit, 9 +right$' out || failed "the row of the third case is missing or wrong: $(cat out)"
+  grep -qE '^right, of those asked +1 of 1$' out || failed "the counts are missing or wrong: $(cat out)"
+  cp out before
+  expect 0 advisers
+  expect_equal "$(starts)" " 3 profiled 1 recipes/steps/eps-deepseek-v2 1 recipes/steps/parm-gpt2 2 recipes/steps/whole "
+  cmp <(sed 1,/trials:/d before) <(sed 1,/trials:/d out) || failed "stored rows give different tables"
+  expect 2 advisers --trials 8
+  expect_text err "has rows of other settings"
+  expect 2 advisers --cases whole
+  expect_text err "--cases has 'whole', expected whole@RATE, such as whole@200mbit"
+}
+
 test_mpmoe_prints_memory_by_part() {
   copy_scripts
   make_mpirun

@@ -366,21 +366,166 @@ test_times_by_share_of_threads_are_printed_with_table_6() {
   expect_equal "$(grep -cE '^0\.82 +3\.967 +1\.16$' out)" 1
 }
 
+# The stored output of mesh_step.sh has the rows of its tables. Its cases do not name a level of ZeRO.
+test_mesh_step_prints_its_stored_rows() {
+  grep -P '^ep2,' "$traces/mesh-step.txt" >rows
+  mesh() {
+    tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/mesh_step.awk \
+      -v rate=100mbit -v free=40gbit -v bits=100000000
+  }
+  expect 0 mesh
+  grep -E '^ep2 +[a-z0-9]+ +[0-9.]+ +[0-9.]+ ' "$traces/mesh-step.txt" | tr -s ' ' >stored
+  [ "$(wc -l <stored)" -eq 5 ] || failed "docs/reports/traces/mesh-step.txt has $(wc -l <stored) rows of the table, expected 5"
+  tr -s ' ' <out >printed
+  while IFS= read -r line; do expect_text printed "$line"; done <stored
+  # The rank's thread waits 5.214 s for ep on slow links and 0.660 s on free links, of a step of 13.290 s.
+  grep -qE '^ep2 +plain +38% +34% +12% +5% +-13%$' out || failed "the shares of plain by class are missing or wrong: $(cat out)"
+  # A level of ZeRO is part of the layout.
+  sed -i 's/^ep2,/ep2,zero1,/' rows
+  expect 0 mesh
+  grep -qE '^ep2,zero1 plain +38% +34% +12% +5% +-13%$' out || failed "the shares of zero1 are missing or wrong: $(cat out)"
+}
+
+test_priority_prints_its_stored_rows() {
+  awk '/^low window 131072: round/ { shown = 1; next } /^low window/ { shown = 0 } shown && NF' "$traces/priority.txt" |
+    grep -P '^\d+\t' >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/priority.awk
+  awk '/^low window: 131072/ { shown = 1 } /^low window: 262144/ { shown = 0 } shown' "$traces/priority.txt" | grep ' during ' >stored
+  [ "$(wc -l <stored)" -eq 6 ] || failed "docs/reports/traces/priority.txt has $(wc -l <stored) conflicts, expected 6"
+  while IFS= read -r line; do expect_text out "$line"; done <stored
+  printf '1\t%s\t%s\t0.%d\t0.02\t0.03\n' zero2-priority 0.5 1 zero2-priority 0.7 3 zero2-fifo 0.9 4 >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/priority_steps.awk
+  expect_equal "$(awk '$1 == "zero2" { print $2, $3, $4, $6 }' out)" "$(printf '%s\n' 'priority 0.6000 0.2000 0.0300' 'fifo 0.9000 0.4000 0.0300')"
+}
+
+test_monta_step_compares_with_the_paper() {
+  # Arguments: schedule; seconds of the step, its passes, a forward, a layer, as predicted, exchanges of a forward,
+  # all-to-alls, exchanges; bytes of ep.
+  step_row() {
+    printf '2x70B\t1\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t0.1\t100\t5000000' "${@:1:9}"
+    printf '\t0\t0\t0\t0\t0\t0\t%s\t0\t0' "${10}"
+    printf '\t0%.0s' {1..9}
+    echo
+  }
+  {
+    step_row baseline 4.0 2.0 0.4 0.5 0.5 0.20 1.0 1.2 20000000
+    step_row o1 3.0 1.0 0.2 0.25 0.3 0.06 0.3 0.6 5000000
+    printf '2x70B\tchosen\tmonta\toverlap a2a_allgather\n'
+    step_row monta 2.0 0.8 0.1 0.2 0.2 0.05 0.2 0.4 5000000
+  } >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/monta_step.awk \
+    -v inter=200000000
+  expect_text out "monta chose overlap a2a_allgather"
+  # Four passes of a layer are predicted to take 1.2 s. The baseline's step takes 2 s without its passes.
+  grep -qE '^o1 +3\.000 .*\| +0\.3000 +\+20% +3\.200 +\+7%$' out || failed "the row of o1 is missing or wrong: $(cat out)"
+  paper() { grep -qE "^$1 +$2 +$3\$" out || failed "the row '$1' is missing or wrong: $(cat out)"; }
+  paper 'share of all-to-alls, baseline' 22% 25%
+  paper 'all-to-alls and all-gathers, forward, O1/baseline' '0\.30 - 0\.355' 0.300
+  paper 'step, O1/baseline \(Fig\. 17\)' 0.87 0.750
+  paper 'ratio of bandwidth to nominal, baseline \(Fig\. 13\)' 0.741 0.800
+}
+
+test_parm_step_follows_the_predicted_schedule() {
+  row() {
+    printf 'gpt2\t1\t%s\t%s\t3.0\t0.1\t0.3\t%s' "$1" "$2" "$3"
+    printf '\t0.1%.0s' {1..6}
+    printf '\t0%.0s' {1..18}
+    echo
+  }
+  { row baseline 4.0 0.3 && row s1 2.0 0.12 && row s2 1.6 0.1; } >rows
+  parm_step() { tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/parm_step.awk; }
+  expect 0 parm_step
+  grep -qE '^gpt2 +3\.08 +3\.15 \| +2\.00 +2\.50 +2\.50 \| s2$' out || failed "the speedups are missing or wrong: $(cat out)"
+  sed -i 's/0\.12/0.08/' rows
+  expect 0 parm_step
+  grep -qE '\| +2\.00 +2\.50 +2\.00 \| s1$' out || failed "the predicted schedule is missing or wrong: $(cat out)"
+}
+
+# `layer_row LAYER SCHEDULE PASS SECONDS PREDICTED EP`: prints a row of moe_layer of one round.
+layer_row() { printf '%s\t1\t%s\t%s\t%s\t%s\t0.1\t0.1\t%s\t0\t%s\t0\t1\n' "$1" "$2" "$3" "$4" "$4" "$5" "$6"; }
+
+test_shadow_compares_times_and_bytes() {
+  local layer=M=512,H=128,B=256,E=16,k=2,ep=8,model.moe.routing=zipf,model.moe.zipf_exponent=1.2
+  {
+    layer_row $layer stay forward 0.4 0.4 3000000 && layer_row $layer stay backward 0.6 0.6 3000000
+    layer_row $layer shadow forward 0.2 0.2 1000000 && layer_row $layer shadow backward 0.3 0.2 1000000
+  } >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/shadow.awk
+  grep -qE '^1\.2 +256 - +\| +1\.0000 +0\.5000 \| +2\.00 +2\.50 +\+25% \| +6\.00 +2\.00$' out ||
+    failed "the row of the layer is missing or wrong: $(cat out)"
+}
+
+# On two nodes, ranks 0 to 3 and 4 to 7: an EP group has a rank of each pair, and half of its ranks are on the other node.
+test_parm_placements_print_traffic_between_nodes() {
+  local layer=M=512,H=256,B=256,E=4,k=1,tp=2,etp=2,ep=4 schedule
+  for schedule in 'baseline 0.5 0.5' 's1 0.25 0.25' 's2 0.2 0.25'; do
+    read -r name seconds foreseen <<<"$schedule"
+    for pass in forward backward; do printf '2\t0,0,0,0,1,1,1,1\t' && layer_row $layer "$name" $pass "$seconds" "$foreseen" 1; done
+  done >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm_placements.awk
+  grep -qE '^2 +0,0,0,0,1,1,1,1 +2 +2 +1 \| +0% +67% +57% +0% \| +1\.0000 \| +2\.00 +2\.00 +2\.00 +\+0% \| +2\.50 +2\.50 +2\.00 +-20%$' \
+    out || failed "the row of placement 2 is missing or wrong: $(cat out)"
+}
+
+# `eps_tables NAME`: prints the table eps_NAME (without NAME: eps) of the rows.
+eps_tables() {
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f "tools/bench/papers/eps${1:+_$1}.awk"
+}
+test_eps_prints_gains_of_groups_wires_and_blocks() {
+  local layer=M=512,H=1536,B=256,E=40,k=6,ep=2 mixtral=M=512,B=1024,k=2,H=1792,E=8,tp=2
+  {
+    layer_row $layer pn1 forward 1.0 1.0 1 && layer_row $layer pn2 forward 0.5 0.8 1
+    layer_row $layer pn1fp8 forward 0.8 0.8 1 && layer_row $layer pn2fp8 forward 0.4 0.5 1
+  } >rows
+  eps_tables
+  grep -qE '^ +256 f32 +0\.100 +0\.100 +1\.000 +2\.00 \(1\.25\) \| +2 +2 +0\.0%$' out || failed "the row of f32 is missing or wrong: $(cat out)"
+  grep -qE '^speedup of fp8 and best PN over f32 and PN = 1 +1\.70 +2\.50 +2\.00 +-20%$' out || failed "the last row is missing or wrong: $(cat out)"
+  layer_row $layer pn1d forward 0.8 1.0 1 >>rows
+  eps_tables factors
+  grep -qE '^ +1 dense +f32 +0\.8000 +1\.25 +1\.00 +5\.620 +1\.01$' out || failed "the row of Table 5 is missing or wrong: $(cat out)"
+  grep -qE '^PN = 1, f32 +1\.01 +1\.25$' out || failed "the gain of dense products is missing or wrong: $(cat out)"
+  {
+    layer_row $mixtral,etp=2,ep=1 copies1 forward 1.0 - 1 && layer_row $mixtral,etp=1,ep=2,parallel.sp=false pn1 forward 0.9 - 1
+    layer_row $mixtral,etp=1,ep=2,parallel.sp=true pn1 forward 0.8 - 1
+    layer_row M=512,B=512,k=2,H=352,E=32,ep=2,model.moe.dense_residual=true pn1 forward 0.5 - 1
+    layer_row M=512,B=512,k=2,H=352,E=32,ep=2,model.moe.dense_residual=true pn4b forward 0.25 - 1
+  } >rows
+  eps_tables blocks
+  grep -qE '^TP\+EP, PN = 1, sp: false .* 1138 +-10\.0% *$' out || failed "the row of sp: false is missing or wrong: $(cat out)"
+  grep -qE '^TP\+EP, PN = 1 +1280 +-20\.0% +-8\.3 to -13\.7%$' out || failed "the row of TP+EP is missing or wrong: $(cat out)"
+  grep -qE '^PN = 4, dense MLP beside the all-to-all +2048 +-50\.0%' out || failed "the row of the dense MLP is missing or wrong: $(cat out)"
+  layer_row M=512,B=256,k=2,E=8,tp=2,etp=2,ep=1 copies1 forward 1.0 - 1048576 >rows
+  eps_tables attention
+  grep -qE '^TP\+TP: two AllReduces +1048576 +1048576 +\+0%$' out || failed "the row of TP+TP is missing or wrong: $(cat out)"
+}
+
+# Each script of tools/bench/papers has a test of its tables, which names the script or its awk program.
+test_every_paper_script_has_a_test() {
+  local script name
+  for script in "$root"/tools/bench/papers/*.sh; do
+    name=$(basename "$script" .sh)
+    grep -qE "papers/$name\.(sh|awk)" "$root"/tests/cli/paper_{tables,scripts}_test.sh || failed "no test prints the tables of $name.sh"
+  done
+}
+
 test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk
   expect_text out "200mbit between the nodes; on links that take almost no time, a step of fastmoe takes" "auto/fastest"
   cp out before
-  # Three more systems have the times of fastmoe, except that shared-beside takes half as long. One of these systems has
-  # another layout. Two have another model, and are therefore no candidates for the fastest system.
+  # Five more systems have the times of fastmoe, except that shared-beside takes half as long, and deepspeed-padded 1.5
+  # times as long. One of these systems has another layout. Four have another model, and are therefore no candidates for
+  # the fastest system.
   awk 'BEGIN { FS = OFS = "\t" } { print } $1 != "free" && $3 == "fastmoe" && $2 != "chosen" {
-    $3 = "eps-tpep"; print; $3 = "shared-after"; print; $3 = "shared-beside"; $4 /= 2; print }' rows >more
+    $3 = "eps-tpep"; print; $3 = "shared-after"; print; $3 = "capacity"; print; $3 = "shared-beside"; $4 /= 2; print
+    $3 = "deepspeed-padded"; $4 *= 3; print }' rows >more
   printf 'run\t2026-01-02T03:04:05Z\tabc1234\tother processor, 8 cores, machine 01234567\t7.50 1 1\n' | cat - more >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk \
-    -v layouts=" eps-tpep" -v models=" shared-after shared-beside"
+    -v layouts=" eps-tpep" -v models=" shared-after shared-beside capacity deepspeed-padded"
   expect_equal "$(sed '1,/^rate/d' out)" "$(sed '1,/^rate/d' before)"
   expect_equal "$(grep -cE '^eps-tpep +[0-9.]+ +[0-9.]+ .* - +-$' out) $(grep -cE '^shared-(after|beside) +[0-9.]+ +- ' out)" "3 6"
   expect_equal "$(grep -c 'beside the all-to-all is 2.00 times as fast as with them after it' out)" 3
+  expect_equal "$(grep -c 'padded to the capacity takes 1.50 times as long as without padding' out)" 3
   (. "$root/tools/bench/common.sh" && print_runs rows) >out
   expect_text out " rows of commit abc1234 on other processor, 8 cores, machine 01234567, "
   expect_no_text out "mixed:"

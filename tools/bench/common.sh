@@ -106,6 +106,12 @@ profile_into() {
   echo "bursts: $bursts" >>"$1"
 }
 
+# longest_burst TESTBED...: prints the longest burst of the testbed's links in seconds. After this idle time, every link
+# can send its burst again.
+longest_burst() {
+  "$@" --bursts | grep -o 'seconds: [0-9.]*' | awk '$2 > longest { longest = $2 } END { print longest + 0 }'
+}
+
 # keep_profile FILE SECONDS TESTBED...: like profile_into, but does nothing if FILE exists.
 keep_profile() {
   [ ! -e "$1" ] || return 0

@@ -2,6 +2,8 @@
 
 BEGIN { FS = "\t" }
 
+NF == 5 && $1 == "run" { next }  # a line that describes the run of the following rows
+
 {
   choice = $1 FS $2
   if (!(choice in known)) { known[choice] = 1; choices[++choice_count] = choice }

@@ -31,6 +31,9 @@ END {
     if ("shared-after" in known && "shared-beside" in known)
       printf "Megatron Core: a step with shared experts beside the all-to-all is %.2f times as fast as with them after it\n",
         speedup(c, "shared-beside", "shared-after", "step")
+    if ("capacity" in known && "deepspeed-padded" in known)
+      printf "DeepSpeed-MoE: a step with rows padded to the capacity takes %.2f times as long as without padding\n",
+        1 / speedup(c, "deepspeed-padded", "capacity", "step")
     fixed[c] = best
     print ""
   }

@@ -9,7 +9,9 @@
 # EPS-MoE's two modes have other layouts: D = 4 devices are the ranks of a node, eps-tpep with whole experts (TP+EP) and
 # eps-tptp with parts of experts (TP+TP). Their all-to-alls stay inside nodes. Megatron's system needs shared experts,
 # and is therefore another model. shared-beside is only compared with shared-after, which computes the shared experts
-# afterwards.
+# afterwards. DeepSpeed-MoE pads the rows of an expert to its capacity, which is another model, too: deepspeed-padded
+# (capacity factor 1.2) is only compared with capacity, which sends rows of tokens alone. `auto` chooses every choice of
+# schedule.moe that may be auto, except memory_reuse, which is none without a limit of memory.
 #
 #   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 24]
 #                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30] [--output FOLDER]
@@ -30,16 +32,19 @@ declare -A choices=(
   [tutel-2]=chunk_by=tokens,chunks=2,order=returns_last [tutel-4]=chunk_by=tokens,chunks=4,order=returns_last
   [mpmoe-s1]=chunk_by=tokens,chunks=4,memory_reuse=s1 [mpmoe-s2]=chunk_by=tokens,chunks=4,memory_reuse=s2
   [mpmoe-s3]=chunk_by=tokens,chunks=4,memory_reuse=s3 [mpmoe-s4]=chunk_by=tokens,chunks=4,memory_reuse=s4
-  [pipemoe]=chunk_by=tokens,chunks=auto [fastermoe]=chunk_by=nodes,chunks=2,order=returns_last
+  [pipemoe]=chunk_by=tokens,chunks=auto [fastermoe]=chunk_by=nodes,chunks=2,order=returns_last,hot_experts=shadow
   [2dh]=all_to_all=hierarchical [eps]=$eps
   [eps-tpep]=$eps,parallel.tp=4,parallel.sp=true,parallel.etp=1,parallel.ep=4
   [eps-tptp]=parallel.tp=4,parallel.etp=4,parallel.ep=1,duplicates=replicated,rows=token
   [shared-after]=model.moe.shared_experts=1,shared=after [shared-beside]=model.moe.shared_experts=1,shared=beside
-  [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
+  [capacity]=model.moe.capacity_factor=1.2,duplicates=baseline
+  [deepspeed-padded]=model.moe.capacity_factor=1.2,duplicates=baseline,capacity_padding=full
+  [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto,rows=auto,order=auto,gemms=auto
 )
 rates='100mbit 200mbit 500mbit' rounds=2 trials=24 profile_seconds=30 free=40gbit output=
 systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe
-  mpmoe-s1 mpmoe-s2 mpmoe-s3 mpmoe-s4 fastermoe 2dh eps eps-tpep eps-tptp shared-after shared-beside auto'
+  mpmoe-s1 mpmoe-s2 mpmoe-s3 mpmoe-s4 fastermoe 2dh eps eps-tpep eps-tptp shared-after shared-beside
+  capacity deepspeed-padded auto'
 while [ $# -gt 0 ]; do
   case $1 in
   --rates) rates=${2:?} ;;
