@@ -35,7 +35,8 @@ END {
   print "of the time that a rank's bytes need on its link to the step on free links; waits: seconds for which a rank's thread waits for"
   print "this traffic or for its sender, mean over the ranks"
 
-  printf "\nExposed communication by class of traffic, as shares of the step\n%-9s %-12s %8s %8s %8s %8s %8s\n", "", "schedule",
+  print "\nExposed communication by class of traffic, as shares of the step. plain is the step before, pairs and s4pairs are after"
+  printf "%-9s %-12s %8s %8s %8s %8s %8s\n", "", "schedule",
     "exposed", "ep", "pp", "dp", "other"
   for (i = 1; i <= case_count; i++) {
     c = cases[i]
