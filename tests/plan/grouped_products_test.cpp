@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <vector>
 
 namespace hexad::plan {
 namespace {
 
 MeasuredProduct product(int64_t experts, double seconds, GemmPass pass = GemmPass::forward, int64_t outputs = 100) {
-  return {Element::f32, pass, experts, 10, outputs, {{8, seconds}, {16, 2 * seconds}}};
+  const std::vector<config::Curve::Point> points{{8, seconds}, {16, 2 * seconds}};
+  return {Element::f32, pass, experts, 10, outputs, points};
 }
 
 TEST(GroupedProducts, TakeTheNearestShapeAndScaleItsTimes) {
