@@ -28,7 +28,7 @@ for backend in reference cpu; do
   grep -q "MultiplyKernels::of_$backend" ../build.log || failed "the linker does not report the function for $backend: $(tail -30 ../build.log)"
 done
 
-# CMake finds the new sources without an edited list and without a call of the page.
+# The build configures itself again, because CMake finds the new sources.
 for diff in 3 4 5; do apply $diff; done
 build || failed "the build failed: $(tail -30 ../build.log)"
 parity=build/release/tests/test_kernels_parity
