@@ -22,10 +22,22 @@ namespace {
 
 using namespace plan;
 
+// Returns a cluster of 4 ranks whose products were measured for one and for two experts.
+Cluster cluster_of_4_ranks() {
+  Cluster cluster = default_cluster(1, 4);
+  for (MeasuredProduct two : std::vector<MeasuredProduct>(cluster.products)) {
+    std::vector<config::Curve::Point> points;
+    for (const auto& [rows, seconds] : two.points.points) points.push_back({2 * rows, 2 * seconds});
+    two.experts = 2, two.points = points;
+    cluster.products.push_back(std::move(two));
+  }
+  return cluster;
+}
+
 // Chooses a schedule for `keys` on 4 ranks from predictions alone, and calls `check` with the comparison of the choice.
 void compare_choice(std::vector<std::string> keys, const std::function<void(const telemetry::ChoiceMetrics&)>& check) {
   const Scratch folder;
-  std::ofstream(folder / "cluster.yaml") << to_yaml(default_cluster(1, 4));
+  std::ofstream(folder / "cluster.yaml") << to_yaml(cluster_of_4_ranks());
   keys.insert(keys.end(), {"parallel.tp=2", "parallel.ep=2", "schedule.profile=" + (folder / "cluster.yaml"),
                            "schedule.moe.trial_share=0", "train.precision=f32"});
   const Recipe recipe = small_recipe(keys);

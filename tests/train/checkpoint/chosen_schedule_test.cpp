@@ -73,7 +73,8 @@ TEST(ChosenSchedule, IsNotUsedWhereItWasNotChosenAndTheReasonIsGiven) {
                 layouts("pp 1, tp 1, sp false, cp 1, ep 2, etp 1", "pp 1, tp 1, sp false, cp 1, ep 1, etp 1"));
   expect_unused(chosen, {"parallel.tp=2"},
                 layouts("pp 1, tp 1, sp false, cp 1, ep 2, etp 1", "pp 1, tp 2, sp false, cp 1, ep 2, etp 2"));
-  expect_unused(chosen, {"schedule.moe.duplicates=pause_before_gate", "schedule.moe.chunk_by=none"},
+  expect_unused(chosen, {"schedule.moe.duplicates=pause_before_gate", "schedule.moe.chunk_by=none"}, "");
+  expect_unused(chosen, {"schedule.moe.chunk_by=none"},
                 choice +
                     "it is illegal in this recipe: schedule.moe.chunks needs schedule.moe.chunk_by or "
                     "schedule.moe.overlap, which divide the work into chunks; set chunk_by or overlap, or "
