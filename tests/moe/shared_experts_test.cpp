@@ -272,8 +272,8 @@ TEST(SharedExperts, OverlappedExpertsHaveATaskInBothPasses) {
       EXPECT_EQ(backward.cost->flops, 6 * product);
       EXPECT_EQ(backward.cost->products, (schedule::ByGemmPass<int64_t>{0, 3, 3}));
       for (const Witness::Seen* pass : {&forward, &backward}) {
-        EXPECT_EQ(bytes_of(pass->cost->transfers), pass->other_tensor_bytes) << pass->pass;
-        EXPECT_EQ(pass->cost->transfers.empty(), layer.mesh.size(Axis::tp) == 1) << pass->pass;
+        EXPECT_EQ(bytes_of(pass->cost->transfers), pass->other_tensor_bytes) << name_of(pass->pass);
+        EXPECT_EQ(pass->cost->transfers.empty(), layer.mesh.size(Axis::tp) == 1) << name_of(pass->pass);
       }
     });
 }
