@@ -187,7 +187,7 @@ std::vector<Layout> layouts() {
        {"parallel.ep=2", "schedule.moe.memory_reuse=s1", in_chunks, "schedule.moe.chunks=2"},
        for_each_pass(counts)},
       {"Chunks", 2, {"parallel.ep=2", in_chunks, "schedule.moe.chunks=2"}, for_each_pass(counts)},
-      {"ChunksOfOneRank", 1, {in_chunks, "schedule.moe.chunks=2"}, for_each_pass(counts)},
+      {"ChunksOfOneRank", 1, {in_chunks, "schedule.moe.chunks=2"}},
       {"Offload", 2, {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"}, for_each_pass(counts)},
       {"Hierarchical", 4, {"parallel.ep=4", "schedule.moe.all_to_all=hierarchical"}, for_each_pass(counts)},
       {"Windows", 2, {"parallel.ep=2", "schedule.moe.all_to_all=window"}, for_each_pass(counts)},
