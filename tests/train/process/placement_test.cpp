@@ -67,6 +67,8 @@ TEST(Placement, CountsTheNodesThatGroupsSpan) {
   EXPECT_EQ(spread({.tp = 2, .order = "dp-tp-cp-ep-pp"}), "tp 2, dp 1");
   EXPECT_EQ(spread({.ep = 2}), "ep 1, dp 2, edp 2");
   EXPECT_EQ(spread({.pp = 2, .tp = 2}), "tp 1, pp 2");
+  EXPECT_EQ(spread({.tp = 2, .etp = 1}), "tp 1, dp 2, edp 2");
+  EXPECT_EQ(spread({.tp = 2, .ep = 2, .order = "cp-ep-tp-dp-pp"}), "tp 1, ep 1, etp 2, dp 2");
 }
 
 }  // namespace

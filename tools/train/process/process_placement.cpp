@@ -9,7 +9,9 @@
 namespace hexad::train {
 namespace {
 
-bool crosses_nodes(const mesh::Layout& layout, base::Axis axis, std::span<const int> node_of_rank) {
+using base::Axis;
+
+bool crosses_nodes(const mesh::Layout& layout, Axis axis, std::span<const int> node_of_rank) {
   bool crosses = false;
   const auto group_of = [&](int rank) { return layout.members(axis, rank); };
   mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {
@@ -18,19 +20,34 @@ bool crosses_nodes(const mesh::Layout& layout, base::Axis axis, std::span<const 
   return crosses;
 }
 
-std::string named(const mesh::Layout& layout, base::Axis axis) {
+// True if the experts have no groups of their own: ep is 1, and etp has the size of tp. A model without experts has
+// such a layout, too.
+bool has_plain_experts(const mesh::Layout& layout) {
+  return layout.size(Axis::ep) == 1 && layout.size(Axis::etp) == layout.size(Axis::tp);
+}
+
+// True if the groups of etp need no mention, because the experts are plain or because tp has the same groups. Groups of
+// the same size may differ, because an order of axes may put ep before tp.
+bool omits_etp(const mesh::Layout& layout) {
+  if (has_plain_experts(layout)) return true;
+  for (int rank = 0; rank < layout.world(); ++rank)
+    if (layout.members(Axis::etp, rank) != layout.members(Axis::tp, rank)) return false;
+  return true;
+}
+
+std::string named(const mesh::Layout& layout, Axis axis) {
   return base::cat("parallel.", mesh::name_of(axis), " (", layout.size(axis), ")");
 }
 
 // Returns the layout with the same sizes in which tp varies fastest. If this makes the position of pp illegal, pp
 // varies slowest.
 mesh::Layout with_tp_first(mesh::Sizes sizes, int world) {
-  const mesh::AxisOrder first = mesh::AxisOrder(sizes.order).with(base::Axis::tp, 0);
+  const mesh::AxisOrder first = mesh::AxisOrder(sizes.order).with(Axis::tp, 0);
   try {
     sizes.order = first.to_string();
     return {sizes, world};
   } catch (const mesh::IllegalLayout&) {
-    sizes.order = first.with(base::Axis::pp, first.axes().size() - 1).to_string();
+    sizes.order = first.with(Axis::pp, first.axes().size() - 1).to_string();
     return {sizes, world};
   }
 }
@@ -42,8 +59,8 @@ std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> n
   std::vector<int> node_by_node(node_of_rank.begin(), node_of_rank.end());
   std::ranges::sort(node_by_node);
   std::string keys;
-  for (const base::Axis axis : {base::Axis::tp, base::Axis::cp, base::Axis::ep, base::Axis::etp}) {
-    if (axis == base::Axis::etp && layout.size(axis) == layout.size(base::Axis::tp)) continue;  // same groups as tp
+  for (const Axis axis : {Axis::tp, Axis::cp, Axis::ep, Axis::etp}) {
+    if (axis == Axis::etp && omits_etp(layout)) continue;
     if (crosses_nodes(layout, axis, node_of_rank) && !crosses_nodes(layout, axis, node_by_node))
       keys += (keys.empty() ? "" : ", ") + named(layout, axis);
   }
@@ -59,7 +76,7 @@ std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of
   const auto world = static_cast<int>(node_of_rank.size());
   const mesh::Layout layout(sizes, world), other = with_tp_first(sizes, world);
   std::string keys;
-  for (const base::Axis axis : {base::Axis::tp, base::Axis::etp})
+  for (const Axis axis : {Axis::tp, Axis::etp})
     if (crosses_nodes(layout, axis, node_of_rank) && !crosses_nodes(other, axis, node_of_rank))
       keys += (keys.empty() ? "" : ", ") + named(layout, axis);
   if (keys.empty()) return {};
@@ -68,12 +85,10 @@ std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of
 }
 
 std::vector<AxisSpread> spread_of_axes(const mesh::Layout& layout, std::span<const int> node_of_rank) {
-  using base::Axis;
+  const bool no_etp = omits_etp(layout), no_edp = has_plain_experts(layout);
   std::vector<AxisSpread> all;
   for (const Axis axis : {Axis::tp, Axis::cp, Axis::ep, Axis::etp, Axis::dp, Axis::edp, Axis::pp}) {
-    const bool repeats = (axis == Axis::etp && layout.size(axis) == layout.size(Axis::tp)) ||
-                         (axis == Axis::edp && layout.size(Axis::ep) == 1);
-    if (layout.size(axis) == 1 || repeats) continue;
+    if (layout.size(axis) == 1 || (axis == Axis::etp && no_etp) || (axis == Axis::edp && no_edp)) continue;
     int64_t most = 1;
     const auto group_of = [&](int rank) { return layout.members(axis, rank); };
     mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {

@@ -25,8 +25,9 @@ struct AxisSpread {
   base::Axis axis;
   int64_t nodes;
 };
-/// Returns the spread of each axis that has several ranks. Omits edp without expert parallelism, and etp if it has the
-/// size of tp, because their groups are then those of dp and tp. `node_of_rank` is as in warn_of_order().
+/// Returns the spread of each axis that has several ranks. Omits etp if its groups are those of tp. Omits etp and edp
+/// if ep is 1 and etp has the size of tp, because a model without experts has such a layout, too. `node_of_rank` is as
+/// in warn_of_order().
 std::vector<AxisSpread> spread_of_axes(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
 }  // namespace hexad::train
