@@ -16,7 +16,7 @@ enum class Use : uint8_t {
   counts,      // all_reduce: sums of integers, and all maxima and minima
   shares,      // reduce_scatter
   gathers,     // all_gather, broadcast
-  exchanges,   // all_to_all
+  exchanges,   // all_to_all; NCCL also serves small all_gathers with these connections if the ranks lack `gathers`
   messages,    // send, receive
 };
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/plan/measured_memory.h"
-#include "tests/support/cuda_double/nccl.h"
 #include "tools/plan/memory_estimate.h"
 
 namespace hexad::tests {
