@@ -35,10 +35,6 @@ void compare_use(Comparer& comparer, const Subject& subject, const Oracle& oracl
     comparer.generated(run.progress.step, oracle.continued, generated(subject, run.instance));
 }
 
-// Returns the number of threads of a rank's kernels. With a compute share below 1, there are two threads, so that the
-// share leaves one of them.
-int kernel_threads(const Variant& variant) { return variant["compute_share"] == "1" ? 1 : 2; }
-
 }  // namespace
 
 double watchdog_seconds(const Recipe& recipe, double seconds) {
@@ -97,7 +93,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
 
 Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant& variant,
                      const comm::ProcessGroup& world) {
-  kernels::cpu::set_thread_count(kernel_threads(variant));
+  kernels::cpu::set_thread_count(variant.kernel_threads());
   const WithBlockSizes toy(toy_blocks);
   const Quiet quiet(variant);
   const auto start = std::chrono::steady_clock::now();
@@ -135,7 +131,7 @@ Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Varia
   try {
     const double watchdog = watchdog_seconds(subject.recipe(), how.seconds);
     start_ranks(variant, how, watchdog, sabotage.plan(), [&](const comm::ProcessGroup& world) {
-      kernels::cpu::set_thread_count(kernel_threads(variant));
+      kernels::cpu::set_thread_count(variant.kernel_threads());
       const Comparison comparison = run_on_rank(subject, oracle, variant, world, sabotage);
       if (world.rank() == 0) outcome.comparison = comparison;
     });

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -80,6 +81,7 @@ Recipe recipe_of_loop(const Subject& subject, const Oracle& oracle, const Varian
   r.data = {};
   r.data.source = "verify";
   r.train.init_from = oracle.start;
+  r.train.threads = std::max<int64_t>(r.train.threads.value_or(1), variant.kernel_threads());
   r.train.eval_every = 0;
   r.train.peak_flops = 1;  // any value, so that the peak is not measured
   r.checkpoint = {};

@@ -370,6 +370,8 @@ void Variant::choose(std::string_view option, std::string_view value) {
 
 bool Variant::has_memory_limit() const { return (*this)["memory_reuse"].ends_with(limited); }
 
+int Variant::kernel_threads() const { return (*this)["compute_share"] == "1" ? 1 : 2; }
+
 std::vector<std::string> Variant::overrides() const {
   std::vector<std::string> out;
   for (Axis axis : {Axis::pp, Axis::cp, Axis::tp, Axis::ep, Axis::etp})
