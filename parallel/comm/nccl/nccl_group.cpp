@@ -112,8 +112,10 @@ StreamKind kind_of(const ProcessGroup& group, Urgency urgency) {
 // Maximum number of addends of PointwiseKernels::sum_of.
 constexpr int max_addends = 64;
 
-// Maximum size, in bytes, of the result of an all_gather that may use the connections of exchanges.
-constexpr int64_t most_gathered_by_exchange = 1 << 20;
+// Maximum size, in bytes, of the result of an all_gather that may use the connections of exchanges. The largest such
+// results are counts of routing: 8 bytes x ranks x experts x chunks, which is 8 MiB for 128 ranks, 512 experts and 16
+// chunks. A larger result would connect the ranks for gathers during a step, which no estimate of memory includes.
+constexpr int64_t most_gathered_by_exchange = 16 << 20;
 
 // Number of 8-byte words of a name that ranks compare.
 constexpr size_t name_words = 8;
