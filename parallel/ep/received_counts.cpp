@@ -40,10 +40,10 @@ std::vector<int64_t> exchanged(const SlotOrder& order, const RoutingOptions& opt
 }  // namespace
 
 const comm::ProcessGroup* counting_group(const ExpertGroups& g, const RoutingOptions& options) {
-  const bool direct = options.esp_exchange == EspExchange::direct;
-  const comm::ProcessGroup& group = direct ? *g.experts : *g.ep;
+  const bool esp_direct = options.esp_exchange == EspExchange::direct;
+  const comm::ProcessGroup& group = esp_direct ? *g.experts : *g.ep;
   const bool two_steps =
-      options.all_to_all == AllToAll::hierarchical && (direct ? g.experts_nodes : g.ep_nodes) != nullptr;
+      options.all_to_all == AllToAll::hierarchical && (esp_direct ? g.experts_nodes : g.ep_nodes) != nullptr;
   const bool has_all_sources = group.size() == g.sources(options.esp_exchange).size();
   return group.size() > 1 && runs_on_device(group) && has_all_sources && !two_steps && !options.hot.any() ? &group
                                                                                                           : nullptr;
