@@ -224,6 +224,16 @@ TEST(LayerGraphs, AreSharedByRanksOfAClass) {
   EXPECT_EQ(classes({0, 0, 0, 1}), (std::vector<size_t>{0, 0, 1, 1}));
 }
 
+// The ranks of a micro-batch add up the choices of its tokens. Ranks 0 and 1 share a micro-batch, and so do 2 and 3.
+TEST(LayerGraphs, DistinguishTheNodesOfAMicroBatch) {
+  const Recipe recipe = recipe_with({"parallel.cp=2"});
+  const auto classes = [&](const std::vector<int>& nodes) {
+    return LayerGraphs(recipe, {}, layout_of(recipe, 4), nodes).class_of_rank();
+  };
+  EXPECT_EQ(classes(one_node(4)), (std::vector<size_t>{0, 0, 0, 0}));
+  EXPECT_EQ(classes({0, 0, 0, 1}), (std::vector<size_t>{0, 0, 1, 1}));
+}
+
 // The ranks' shares of the slots are 0.1, 0.2, 0.6 and 0.1. In increasing order of shares, the ranks are 0, 3, 1 and 2.
 // Rank 3 has the lower median, so it represents all ranks but rank 2.
 TEST(LayerGraphs, SeparateTheBusiestRankOfAGivenLoad) {

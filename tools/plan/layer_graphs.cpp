@@ -246,6 +246,7 @@ LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensio
     if (runs) {
       for (const Axis axis : {Axis::ep, Axis::etp, Axis::tp}) add_nodes(key, layout.members(axis, rank), node_of_rank);
       add_nodes(key, layout.expert_sharers(rank), node_of_rank);
+      add_nodes(key, layout.token_sharers(rank), node_of_rank);  // exchanges outside of the graphs use this group
       if (!stand_in.empty()) key.push_back(layout.coordinate(Axis::ep, rank));
     }
     const auto [at, is_new] = classes.try_emplace(std::move(key), layers_.size());

@@ -45,7 +45,7 @@ class LayerOnMeta {
   RunOnMeta run_;
 };
 
-/// Work of all ranks. Ranks with the same placement of their groups on nodes form a class. The graphs of a class do
+/// Work of all ranks. Ranks with the same placement of their groups on nodes form a class. The work of these ranks does
 /// not differ systematically, because all ranks use the same routing model. Therefore, only one rank of each class
 /// runs. Every rank of a job computes the same result without communication.
 ///
