@@ -34,9 +34,8 @@ bool is_communication(TaskKind kind);
 template <class T>
 using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 
-/// Transfers that a task which is no communication posts itself and waits for, such as the collectives of
-/// tensor-parallel products. The simulator adds their times to the task's other work. It assumes that the other ranks
-/// of the group do not let this rank wait.
+/// Equal transfers that a computing task posts and waits for, such as the collectives of tensor-parallel products. The
+/// simulator adds their times to the task's other work, and assumes that this rank does not wait for other ranks.
 struct Transfer {
   TaskKind kind;               // a kind of communication
   int64_t wire_bytes = 0;      // bytes sent by this rank to other ranks in each transfer; it receives at most as many
@@ -66,7 +65,7 @@ struct Cost {
                                // empty: none
   int group_size = 1;
   bool crosses_nodes = false;         // true if the ranks of the group are on several nodes
-  std::vector<Transfer> transfers{};  // transfers inside a task that is no communication
+  std::vector<Transfer> transfers{};  // transfers inside a computing task
   bool operator==(const Cost&) const = default;
 };
 

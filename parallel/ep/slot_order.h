@@ -103,11 +103,13 @@ struct Ordering {
 /// distinct. `stream` must be the compute lane.
 ///
 /// If rows belong to slots and have no padding, they are sorted on the device of the ids, and the host reads only their
-/// counts ("routing: counts"). If `counting` is set, `of` must contain only this rank, the call is collective over
-/// `counting`, the host reads the counts of all its ranks in the same read, and a wrong id of another rank throws
-/// Error(communication). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A
-/// wrong id throws Error(communication) if `senders` is set, otherwise std::logic_error. If the host reads the ids or
-/// has them in its memory, also throws std::logic_error if a token names an expert twice.
+/// counts ("routing: counts"). If `counting` is set, the same read returns the counts of all its ranks. The call is
+/// then collective over `counting`, and `of` must contain only this rank. If rows belong to tokens, or with padding,
+/// the host reads the ids ("routing: ids").
+///
+/// A wrong id throws Error(communication) if `senders` is set, otherwise std::logic_error. A wrong id of another rank
+/// of `counting` throws Error(communication). If the host reads the ids or has them in its memory, also throws
+/// std::logic_error if a token names an expert twice.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
                                    Stream& stream);
 /// Returns the slot order of a single rank.

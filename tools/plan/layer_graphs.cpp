@@ -113,7 +113,7 @@ class IssuedWork {
   void set(schedule::TaskSpec& task, const device::CopyWork& w, const device::Issue&) const {
     task.kind = schedule::TaskKind::copy, task.cost.copy_bytes = w.bytes;
   }
-  // A message that this rank receives is not counted, because it sends as many.
+  // Received messages are not counted, because a rank sends as many messages as it receives, at the same time.
   void set(schedule::TaskSpec& task, const device::CommunicationWork& w, const device::Issue& issue) const {
     const device::IssuedGroup& group = log_.groups()[w.group];
     std::set<int> nodes;

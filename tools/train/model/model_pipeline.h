@@ -33,8 +33,7 @@ class ModelPipeline {
   /// schedule.pipeline. Returns this rank's part of the summed cross-entropy, [1] f64. If the model has prediction
   /// blocks, the result is [2]: the second element is this rank's part of the sum of their losses.
   Tensor train(std::span<const MicroBatch> batches, const Training& training);
-  /// Runs only forward and keeps no activations. Returns this rank's part of the summed cross-entropy, [1]
-  /// f64.
+  /// Runs only forward and keeps no activations. Returns this rank's part of the summed cross-entropy, [1] f64.
   Tensor evaluate(std::span<const MicroBatch> batches);
   /// Runs forward like evaluate(). Returns the cross-entropy of every row: a tensor [rows] for each micro-batch, in the
   /// accumulator dtype. The tensors are undefined on ranks that lack the last part of the model. The tensors of all tp
