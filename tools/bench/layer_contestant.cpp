@@ -24,7 +24,14 @@ using schedule::Timeline;
 
 namespace {
 
-bool is_tensor_group(const schedule::TaskSpec& task) { return task.cost.group == "tp" || task.cost.group == "etp"; }
+bool is_tensor_group(const std::string& group) { return group == "tp" || group == "etp"; }
+
+// Returns the bytes that a task sends to other tensor-parallel ranks, including Cost::transfers.
+double tensor_bytes(const schedule::Cost& cost) {
+  int64_t bytes = is_tensor_group(cost.group) ? cost.wire_bytes : 0;
+  for (const schedule::Transfer& t : cost.transfers) bytes += is_tensor_group(t.group) ? t.times * t.wire_bytes : 0;
+  return static_cast<double>(bytes);
+}
 
 // Returns the pass to which graphs of this kind belong, as an index of pass_names. Under Parm's S1, backward has a
 // second graph, the gradient of shares.
@@ -176,8 +183,7 @@ Tensor LayerContestant::normals(const Shape& shape, std::string_view name) {
 double LayerContestant::outside_seconds(size_t pass, const schedule::Rates& rates) const {
   double bytes = results_[pass].measured.tp_bytes;
   for (const schedule::TaskGraph& graph : graphs_[pass])
-    for (const schedule::Task& task : graph.tasks())
-      if (is_tensor_group(task.spec)) bytes -= static_cast<double>(task.spec.cost.wire_bytes);
+    for (const schedule::Task& task : graph.tasks()) bytes -= tensor_bytes(task.spec.cost);
   const Axis axis = mesh_.size(Axis::tp) > 1 ? Axis::tp : Axis::etp;
   schedule::TaskSpec gathering{
       .lane = schedule::Lane::intra, .name = "outside", .kind = schedule::TaskKind::all_gather};
@@ -215,7 +221,8 @@ void LayerContestant::measure_parts() {
   for (const Timeline* part : {&parts.dispatch, &parts.combine}) {
     Measurement mine{.seconds = part->total()};
     for (const Timeline::Span& span : part->spans)
-      (is_tensor_group(span.task) ? mine.tp_bytes : mine.ep_bytes) += static_cast<double>(span.task.cost.wire_bytes);
+      (is_tensor_group(span.task.cost.group) ? mine.tp_bytes : mine.ep_bytes) +=
+          static_cast<double>(span.task.cost.wire_bytes);
     (result++)->measured = over_ranks(*part, mine);
   }
 }
