@@ -46,8 +46,8 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
-/// Bytes that a task transfers and floating-point operations that it performs. The simulator uses them, and traces show
-/// them.
+/// Bytes that a task transfers and floating-point operations that it performs. The simulator uses them. Traces show
+/// them, except `transfers`.
 struct Cost {
   double flops = 0;
   // Number of matrix products of each pass. All products have weights of the same size and the same number of FLOPs. If
