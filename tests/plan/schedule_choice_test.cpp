@@ -54,6 +54,31 @@ TEST(ScheduleChoice, DependsOnTheRateOfDenseProducts) {
   EXPECT_EQ(best(5e8), moe::Gemms::grouped);
 }
 
+// Dense products are slow, so grouped products, the default, are predicted to be faster with every number of chunks.
+// Transfers take as long as the experts, and messages have almost no latency. More chunks than the default's two are
+// therefore predicted to be faster.
+TEST(ScheduleChoice, DefaultScheduleReplacesTheFinalistOfItsFamily) {
+  const Recipe recipe =
+      small_recipe({"parallel.ep=2", "model.context=32", "train.steps=100", "schedule.moe.gemms=auto",
+                    "schedule.moe.dense_rows=1", "schedule.moe.chunk_by=tokens", "schedule.moe.trial_share=0.5"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    Predictor predictor(recipe, run.instance.mesh);
+    predictor.rates = machine(1e-9, 2e8, 1e9);
+    predictor.rates.dense.fill(schedule::TimeCurve::linear(1e-7, 5e8));
+    ScheduleChoice choice(recipe, run.instance, predictor, world);
+    const MoeSchedule usual = recipe.schedule.moe.settled(), fastest = choice.candidates()[0].schedule;
+    ASSERT_EQ(fastest.gemms, usual.gemms);
+    ASSERT_NE(fastest.chunks, usual.chunks);
+    const auto tried = try_all(
+        choice, [](const MoeSchedule&) { return 1.0; }, 4);
+    ASSERT_EQ(tried.size(), 4u) << "two steps of each of two finalists";
+    EXPECT_EQ(std::ranges::count(tried, usual), 2);
+    EXPECT_EQ(std::ranges::count(tried, moe::Gemms::by_load, &MoeSchedule::gemms), 2)
+        << "the other family keeps its finalist";
+  });
+}
+
 // A rank selects its share of the tokens before or after the gate. Under sequence parallelism, both choices result in
 // the same work.
 TEST(ScheduleChoice, HasOneCandidateForEqualWorkAndKeepsTheRecipesSchedule) {

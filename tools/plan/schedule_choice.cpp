@@ -132,13 +132,14 @@ void ScheduleChoice::pick_finalists() {
   if (search_follows) pick(trials = std::max(turns_ / 2, std::min(turns_, 2 * least_steps)));
   if (finalists_.size() < 2) return finalists_.clear();
   // If the schedule with the defaults of all open choices is a candidate, it becomes a finalist, regardless of its
-  // prediction and of its family. Therefore, no schedule is chosen that is distinctly slower in the trials than the
-  // default.
+  // prediction. Therefore, no schedule is chosen that is distinctly slower in the trials than the default. It replaces
+  // the finalist that represents it, so that every other family keeps its finalist. Without such a finalist, it
+  // replaces the last one.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) {
-    const auto twin = std::ranges::find_if(finalists_, [&](size_t f) { return equal_work(f, at); });
-    (twin == finalists_.end() ? finalists_.back() : *twin) = at;
+    const auto like = std::ranges::find_if(finalists_, [&](size_t f) { return represents(f, at); });
+    (like == finalists_.end() ? finalists_.back() : *like) = at;
   }
   const int64_t round = steps_of_round * std::ssize(finalists_);
   family_turns_ = round * std::min(search_follows ? max_repeats : max_rounds, trials / round);
