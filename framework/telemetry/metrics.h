@@ -63,9 +63,10 @@ struct StepMetrics {
                                       // recomputation
   double mfu = 0;                     // fraction of the peak known at this step; read_metrics() corrects it
   double peak_flops_per_second = 0;   // train.peak_flops, or the highest rate measured so far; summed over ranks
-  /// Peak bytes of each allocation category, on the rank where this category has the highest peak. "total" is the peak
-  /// of the sum of all categories but "offload". "held" is the peak of the memory that the allocator holds, used or
-  /// unused, and is absent if it is not measured.
+  /// Peak bytes of each allocation category during this step only, without work between steps (evaluations,
+  /// checkpoints), on the rank where this category has the highest peak. "total" is the peak of the sum of all
+  /// categories but "offload". "held" is the peak of the memory that the allocator holds, used or unused, and is absent
+  /// if it is not measured.
   std::map<std::string, int64_t> memory_peak_bytes;
   double aux_loss = 0;
   double z_loss = 0;

@@ -43,14 +43,22 @@ StepMeter::StepMeter(const Recipe& recipe, TrainingState& state, const comm::Wor
       flops_per_token_(flops_per_token),
       started_after_(state.progress.step) {}
 
+// Discards the reads and the peaks since the previous step.
 void StepMeter::begin_step() {
-  state_.instance.context.take_host_reads();  // discards the reads since the previous step
+  device::DeviceContext& context = state_.instance.context;
+  context.take_host_reads();
+  context.allocator()->reset_peaks();
+  if (recipe_.offload.any()) context.offload_allocator()->reset_peaks();
   clock_.begin();
 }
 
 void StepMeter::end_step() {
   clock_.end();
-  host_reads_ = state_.instance.context.take_host_reads();
+  device::DeviceContext& context = state_.instance.context;
+  host_reads_ = context.take_host_reads();
+  memory_ = context.allocator()->stats();
+  if (recipe_.offload.any())  // offloaded tensors have their own allocator
+    memory_.peak[base::ordinal(Category::offload)] = context.offload_allocator()->stats().peak_in(Category::offload);
 }
 
 telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
@@ -82,23 +90,15 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   return m;
 }
 
-void StepMeter::add_memory(telemetry::StepMetrics& m) {
-  device::DeviceContext& context = state_.instance.context;
-  device::MemoryStats memory = context.allocator()->stats();
-  if (recipe_.offload.any()) {  // offloaded tensors have their own allocator
-    const auto& files = context.offload_allocator();
-    memory.peak[base::ordinal(Category::offload)] = files->stats().peak_in(Category::offload);
-    files->reset_peaks();
-  }
-  std::vector<double> peaks{memory.peak.begin(), memory.peak.end()};
-  peaks.push_back(static_cast<double>(memory.peak_total));
-  peaks.push_back(static_cast<double>(memory.peak_held));
-  peaks = all_reduced(peaks, comm::Reduce::max, world_.group(), context);
+void StepMeter::add_memory(telemetry::StepMetrics& m) const {
+  std::vector<double> peaks{memory_.peak.begin(), memory_.peak.end()};
+  peaks.push_back(static_cast<double>(memory_.peak_total));
+  peaks.push_back(static_cast<double>(memory_.peak_held));
+  peaks = all_reduced(peaks, comm::Reduce::max, world_.group(), state_.instance.context);
   for (size_t c = 0; c < device::category_count; ++c)
     m.memory_peak_bytes[std::string(device::name_of(static_cast<Category>(c)))] = static_cast<int64_t>(peaks[c]);
   m.memory_peak_bytes["total"] = static_cast<int64_t>(peaks[device::category_count]);
   if (peaks.back() > 0) m.memory_peak_bytes["held"] = static_cast<int64_t>(peaks.back());
-  context.allocator()->reset_peaks();
 }
 
 void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/device/context.h"
+#include "framework/device/memory.h"
 #include "framework/telemetry/metrics.h"
 #include "layers/base/model_config.h"
 #include "layers/moe/router/router_statistics.h"
@@ -32,8 +33,8 @@ class StepMeter {
   StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
             double flops_per_token, std::function<void(const std::string&)> warn);
 
-  /// Begins a step. Time, traffic and reads by the host between begin_step() and end_step() belong to the step. Call
-  /// both functions on the rank's own thread (RankClock::begin()).
+  /// Begins a step. Time, traffic, reads by the host and peaks of memory between begin_step() and end_step() belong to
+  /// the step. Call both functions on the rank's own thread (RankClock::begin()).
   void begin_step();
   void end_step();
   /// Returns the clock of the ranks. It also measures work between steps.
@@ -45,9 +46,9 @@ class StepMeter {
   void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
 
  private:
-  /// Adds the peak memory since the previous step, in bytes by category. Each value is the maximum over ranks.
+  /// Adds the peak memory of the step that ended last, in bytes by category. Each value is the maximum over ranks.
   /// Collective.
-  void add_memory(telemetry::StepMetrics& metrics);
+  void add_memory(telemetry::StepMetrics& metrics) const;
   void add_routers(telemetry::StepMetrics& metrics, const StepResult& result) const;
   /// True if the metrics of `step` show the load of every expert.
   bool shows_loads(int64_t step) const;
@@ -58,7 +59,9 @@ class StepMeter {
   const std::unique_ptr<PeakMeter> peak_;
   const std::function<void(const std::string&)> warn_;
   RankClock clock_;
-  device::DeviceContext::HostReads host_reads_;  // reads by the host in the step that ended last
+  // Reads by the host, and peaks of memory, in the step that ended last.
+  device::DeviceContext::HostReads host_reads_;
+  device::MemoryStats memory_;
   const double flops_per_token_;
   double reported_peak_ = 0;     // peak FLOP/s of all ranks in the latest metrics; 0 before the first
   const int64_t started_after_;  // last step before the measured steps
