@@ -109,6 +109,11 @@ const Case cases[] = {
     {"Ep2Blocks", 2, in_chunks({"parallel.ep=2", "recompute=block"})},
     {"Ep2BlocksS4", 2, in_chunks({"parallel.ep=2", "recompute=block", "schedule.moe.memory_reuse=s4"})},
     {"Pp2Ep2", 4, in_chunks({"parallel.pp=2", "parallel.ep=2"})},
+    {"Pp2Ep2DelayedWeights", 4, in_chunks({"parallel.pp=2", "parallel.ep=2", "schedule.pipeline.kind=zb_h1"})},
+    {"Pp2Tp2DelayedWeights",
+     4,
+     {"parallel.pp=2", "parallel.tp=2", "schedule.moe.duplicates=drop", "schedule.pipeline.kind=zb_h1"}},
+    {"Pp2Ep2DelayedWeightsOfV", 4, {"parallel.pp=2", "parallel.ep=2", "schedule.pipeline.kind=zb_v", "model.layers=4"}},
     {"Ep2Beside", 2, {"parallel.ep=2", "model.moe.shared_experts=1", "schedule.moe.shared=beside"}},
     {"Tp2Ep2Beside", 4, {"parallel.tp=2", "parallel.ep=2", "model.moe.shared_experts=1", "schedule.moe.shared=beside"}},
     {"Tp2Ep2", 4, {"parallel.tp=2", "parallel.ep=2"}},
@@ -195,6 +200,30 @@ TEST(LayerWork, OfARecomputedBlockHasOneForward) {
   const LayerWork kept = work_of({"parallel.ep=2"}, 2), recomputed = work_of({"parallel.ep=2", "recompute=block"}, 2);
   EXPECT_EQ(recomputed.graphs.size(), kept.graphs.size());
   EXPECT_EQ(transfers_outside(recomputed), transfers_outside(kept));
+}
+
+// In each of the three products of a linear layer, the numbers of FLOPs are equal: forward, input gradients, and weight
+// gradients. With a single stage, the kind of the pipeline has no effect.
+TEST(LayerWork, LeavesOutTheWeightGradientsThatThePipelineDelays) {
+  const auto flops = [](Overrides overrides, int ranks) {
+    for (const char* more : {"parallel.ep=2", "model.moe.shared_experts=1", "model.layers=4"})
+      overrides.emplace_back(more);
+    const LayerWork work = work_of(overrides, ranks);
+    double in_graphs = 0, outside = 0;
+    for (const TaskGraph& graph : work.graphs)
+      for (const Task& task : graph.tasks()) in_graphs += task.spec.cost.flops;
+    for (const schedule::TaskSpec& task : work.outside) outside += task.cost.flops;
+    return std::pair(in_graphs, outside);
+  };
+  const auto [inside, outside] = flops({"parallel.pp=2"}, 4);
+  for (const char* kind : {"zb_h1", "zb_v"}) {
+    SCOPED_TRACE(kind);
+    const std::string pipeline = cat("schedule.pipeline.kind=", kind);
+    const auto [delayed_inside, delayed_outside] = flops({"parallel.pp=2", pipeline}, 4);
+    EXPECT_DOUBLE_EQ(delayed_inside, inside * 2 / 3);
+    EXPECT_NEAR(delayed_outside / outside, 2.0 / 3, 0.05) << "the shared experts";
+    EXPECT_EQ(flops({pipeline}, 2), flops({}, 2));
+  }
 }
 
 TEST(LayerGraphs, KnowTheNodesOfAPipelineStage) {

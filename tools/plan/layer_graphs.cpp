@@ -217,7 +217,10 @@ LayerOnMeta::LayerOnMeta(const Recipe& recipe, const train::Extensions& extensio
                          int rank, const std::vector<int>& node_of_rank, const RoutingLoad& load)
     : weight_elements_(weight_elements(recipe)),
       nodes_(nodes_of_stage(layout, rank, node_of_rank)),
-      run_(run_of(recipe, extensions, layout, rank, nodes_, load)) {}
+      run_(run_of(recipe, extensions, layout, rank, nodes_, load)) {
+  // With one stage, zb_h1 computes the weight gradients of a micro-batch after its whole backward.
+  if (train::pipeline_of(recipe).delays_all_weights()) run_.instance().pipeline.kind = pp::PipelineKind::zb_h1;
+}
 
 LayerWork LayerOnMeta::work(const moe::MoeSchedule& schedule) {
   train::ModelInstance& instance = run_.instance();

@@ -26,8 +26,9 @@ struct LayerWork {
   double seconds_outside(const schedule::Rates& rates) const;
 };
 
-/// One MoE layer of a recipe on one rank, without other ranks. Ignores model.moe.routing. Has a single pipeline stage,
-/// so that backward includes weight gradients that the recipe's pipeline delays.
+/// One MoE layer of a recipe on one rank, without other ranks. Ignores model.moe.routing. Has a single pipeline stage.
+/// Backward leaves out weight gradients that the recipe's pipeline delays in every backward
+/// (PipelineConfig::delays_all_weights), because a LayerClock does not time them.
 class LayerOnMeta {
  public:
   /// Makes a model of one block. `layout` is the layout of the whole job, which contains `rank`. `node_of_rank` is as

@@ -120,7 +120,8 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
       buckets(parameters, mesh,
               {.zero = static_cast<dp::Zero>(recipe.parallel.zero),
                .unit_bytes = unit_bytes(recipe, mesh.reducers({}).size())}),
-      weights(buckets) {
+      weights(buckets),
+      pipeline(pipeline_of(recipe)) {
   weights.initialize(recipe.train.seed);
   run_passes_by(nullptr);
   time_layers_by(nullptr);

@@ -78,6 +78,8 @@ struct ModelInstance {
   dp::WeightBuckets weights;
   schedule::Fibers fibers;
   PassesAsFibers passes{fibers};
+  /// Pipeline of training steps and evaluations: pipeline_of() of the recipe, unless a prediction sets another one.
+  pp::PipelineConfig pipeline;
   /// Schedules of training steps. Instances whose steps run on the same thread may share them.
   std::shared_ptr<pp::CheckedSchedules> schedules = std::make_shared<pp::CheckedSchedules>();
   /// Logs to which routing is written, and from which routing is read; null: no log. See ForwardContext.

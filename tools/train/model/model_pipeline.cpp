@@ -22,8 +22,8 @@ Tensor scalar(double value, Dtype dtype, Device device) {
 }
 
 // Returns the schedule of an evaluation. It has only forwards, none of them merged with another action.
-pp::CheckedSchedule forwards_of(const Recipe& r, size_t micro_batches) {
-  return pp::checked(pp::forwards_of(pp::make_schedule(pipeline_of(r), static_cast<int>(r.parallel.pp),
+pp::CheckedSchedule forwards_of(const ModelInstance& instance, size_t micro_batches) {
+  return pp::checked(pp::forwards_of(pp::make_schedule(instance.pipeline, instance.mesh.size(Axis::pp),
                                                        static_cast<int>(micro_batches))),
                      false);
 }
@@ -109,19 +109,18 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
 Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training& training) {
   const pp::CheckedSchedule& program = [&]() -> const pp::CheckedSchedule& {
     const device::Span span(instance_.context.spans(), "pipeline: schedule");
-    return instance_.schedules->of(pipeline_of(recipe_), static_cast<int>(recipe_.parallel.pp),
-                                   static_cast<int>(batches.size()));
+    return instance_.schedules->of(instance_.pipeline, instance_.mesh.size(Axis::pp), static_cast<int>(batches.size()));
   }();
   return run(program, batches, &training);
 }
 
 Tensor ModelPipeline::evaluate(std::span<const MicroBatch> batches) {
-  return run(forwards_of(recipe_, batches.size()), batches, nullptr);
+  return run(forwards_of(instance_, batches.size()), batches, nullptr);
 }
 
 std::vector<Tensor> ModelPipeline::row_losses(std::span<const MicroBatch> batches) {
   std::vector<Tensor> losses(batches.size());
-  run(forwards_of(recipe_, batches.size()), batches, nullptr, &losses);
+  run(forwards_of(instance_, batches.size()), batches, nullptr, &losses);
   return losses;
 }
 
