@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "framework/base/counted.h"
 #include "framework/base/error.h"
@@ -49,6 +50,10 @@ double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, 
     base::fail(base::ExitCode::usage, "rates: task '", task.name, "' has ", work,
                ", whose speed was not measured; `hexad profile` measures it");
   return curve.seconds(size);
+}
+
+void add_once(std::vector<std::string>& texts, std::string text) {
+  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
 }
 
 const TimeCurve& wire_curve(const Rates& rates, const std::string& task, const Transfer& c) {
@@ -213,17 +218,21 @@ Rates Rates::defaults() {
   return r;
 }
 
-std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates) {
+std::vector<std::string> unmeasured_links(const TaskSpec& task, const Rates& rates) {
   std::vector<std::string> missing;
   const auto add = [&](const Transfer& t) {
     if (t.wire_bytes == 0 || rates.find(t.kind, t.group, t.group_size, t.crosses_nodes)) return;
-    const std::string link = describe(t.kind, t.group, t.group_size, t.crosses_nodes);
-    if (std::find(missing.begin(), missing.end(), link) == missing.end()) missing.push_back(link);
+    add_once(missing, describe(t.kind, t.group, t.group_size, t.crosses_nodes));
   };
-  for (const Task& task : graph.tasks()) {
-    if (is_communication(task.spec.kind)) add(own_transfer(task.spec));
-    for (const Transfer& t : task.spec.cost.transfers) add(t);
-  }
+  if (is_communication(task.kind)) add(own_transfer(task));
+  for (const Transfer& t : task.cost.transfers) add(t);
+  return missing;
+}
+
+std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates) {
+  std::vector<std::string> missing;
+  for (const Task& task : graph.tasks())
+    for (std::string& link : unmeasured_links(task.spec, rates)) add_once(missing, std::move(link));
   return missing;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `hexad bench predict` writes predictions of every legal schedule before it measures the schedules.
+# `hexad bench predict` writes predictions of every legal schedule before it measures the schedules, and names the links
+# that it assumes.
 . "$(dirname "$0")/cli.sh"
 
 predict() { ranks 2 bench predict tiny.yaml parallel.ep=2 schedule.moe.chunk_by=auto "$@"; }
@@ -26,6 +27,23 @@ test_zero_rounds_measure_nothing() {
   cmp p.json q.json || failed "p.json and q.json differ"
   expect_text out 'predicted fastest: '
   expect_no_text out 'measured ms'
+}
+
+# Under context parallelism, the tp x cp ranks gather scores for the drops of a capacity. The profile of one rank has no
+# links; that of two ranks has all.
+test_links_that_the_profile_lacks_are_named_once() {
+  local keys=(tiny.yaml parallel.cp=2 model.moe.capacity_factor=1 schedule.moe.chunk_by=auto)
+  local lacks='c.yaml lacks some links, which are predicted like those of a default machine: '
+  expect 0 "$HEXAD" profile --quick --seconds 1 --out c.yaml
+  expect 0 ranks 2 bench predict "${keys[@]}" schedule.profile=c.yaml --out p.json --rounds 0
+  expect_count 1 out "$lacks"
+  expect_text out 'all_gather of tp x cp, 2 ranks, within a node'
+  expect 0 ranks 2 train "${keys[@]}" schedule.profile=c.yaml
+  expect_count 1 run/log/rank-0000.log "schedule.moe: $lacks"
+  expect_count 1 run/log/rank-0000.log 'all_gather of tp x cp, 2 ranks, within a node'
+  expect 0 ranks 2 profile --quick --seconds 1 --out d.yaml
+  expect 0 ranks 2 bench predict "${keys[@]}" schedule.profile=d.yaml --out p.json --rounds 0
+  expect_no_text out 'lacks some links'
 }
 
 test_unpredictable_settings_are_refused() {

@@ -303,6 +303,16 @@ TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   EXPECT_EQ(rates.alpha(Lane::inter, LaneSet{Lane::compute}), 1) << "a measured 1.02 means no slowdown";
 }
 
+TEST(Rates, LinksOfFurtherGroupsMayBeMissing) {
+  const Cluster cluster = default_cluster(4, 1);  // links between nodes only
+  const schedule::Rates rates =
+      rates_of(cluster, {.groups = {{"ep", 4, 4}}, .further_groups = {{"tp x cp", 2, 2}, {"tp x cp", 4, 1}}});
+  const auto* between = rates.find(TaskKind::all_gather, "tp x cp", 2, true);
+  ASSERT_TRUE(between) << "the nearest measured link has four ranks";
+  EXPECT_EQ(between->curve.seconds(65536), rates.find(TaskKind::all_gather, "ep", 4, true)->curve.seconds(65536));
+  EXPECT_FALSE(rates.find(TaskKind::all_gather, "tp x cp", 4, false));
+}
+
 TEST(Rates, LinkRatesDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](const std::string& points, double bytes) {
     Cluster cluster = load_text(text);

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <set>
+#include <span>
 
 #include "tests/plan/schedule_choices.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
+#include "tools/plan/cluster.h"
 #include "tools/plan/layer_graphs.h"
 
 namespace hexad::tests {
@@ -156,6 +160,46 @@ TEST(ScheduleChoice, PredictionsOfSharedExpertsIncludeTheirTensorParallelTransfe
     EXPECT_GE(inside, 2) << "one in forward and one in backward";
     EXPECT_GE(predicted(10) - predicted(0), 10 * static_cast<double>(inside + outside) - 1e-3);
   });
+}
+
+// Returns the prediction on `cluster` for four ranks on two nodes. The ep group has all ranks. Each tp x cp group has
+// the ranks of a node, which gather ids and scores for the drops of a capacity.
+ScheduleCandidate predicted_with_capacity(const plan::Cluster& cluster) {
+  const Scratch folder;
+  std::ofstream(folder / "cluster.yaml") << plan::to_yaml(cluster);
+  const Recipe recipe = small_recipe(
+      {"parallel.cp=2", "parallel.ep=4", "model.moe.capacity_factor=1", "schedule.profile=" + folder / "cluster.yaml"});
+  ScheduleCandidate predicted;
+  on_ranks(4,
+           [&](const comm::ProcessGroup& world) {
+             TrainingRun run(recipe, world);
+             const Predictor predictor(recipe, run.instance.mesh);
+             const ScheduleCandidate mine =
+                 predicted_schedule(recipe, Registry(), predictor, world, recipe.schedule.moe.settled());
+             if (world.rank() == 0) predicted = mine;
+           },
+           {.node_of_rank = {0, 0, 1, 1}});
+  return predicted;
+}
+
+TEST(ScheduleChoice, PredictionsUseMeasuredLinksOfContextParallelGroups) {
+  const plan::Cluster plain = plan::default_cluster(2, 2);
+  plan::Cluster slow = plain;
+  for (plan::MeasuredLink& link : slow.links)
+    if (link.operation == plan::Collective::all_gather && link.group == plan::GroupKind::intra)
+      for (plan::Curve::Point& point : link.points.points) point.y *= 10;
+  const ScheduleCandidate usual = predicted_with_capacity(plain), slower = predicted_with_capacity(slow);
+  const double first = schedule::Rates::defaults().other_links->within_node.seconds(4096);
+  EXPECT_TRUE(usual.assumed_links.empty()) << *usual.assumed_links.begin();
+  EXPECT_GE(slower.predicted - usual.predicted, 2 * 9 * first * (1 - 1e-6)) << "two gathers, of ids and of scores";
+}
+
+TEST(ScheduleChoice, PredictionsNameTheLinksThatTheyAssume) {
+  const ScheduleCandidate predicted = predicted_with_capacity(plan::default_cluster(4, 1));  // no link within a node
+  const auto links = assumed_links(std::span(&predicted, 1));
+  ASSERT_FALSE(links.empty());
+  EXPECT_EQ(std::ranges::count(links, "all_gather of tp x cp, 2 ranks, within a node"), 1);
+  for (const std::string& link : links) EXPECT_TRUE(link.ends_with(" of tp x cp, 2 ranks, within a node")) << link;
 }
 
 TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {

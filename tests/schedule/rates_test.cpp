@@ -237,6 +237,7 @@ TEST(UnmeasuredLinks, AreNamedOnce) {
   rates.links = {{TaskKind::all_gather, "tp", 2, false, TimeCurve::linear(0, 1)}};
   EXPECT_EQ(unmeasured_links(g, rates), std::vector<std::string>{"all_to_all of ep, 2 ranks, within a node"});
   EXPECT_EQ(unmeasured_links(g, {}).size(), 2u);
+  EXPECT_EQ(unmeasured_links(g.tasks().front().spec, rates), unmeasured_links(g, rates));
 }
 
 TaskSpec computation_with(std::vector<Transfer> transfers) {

@@ -469,18 +469,24 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
     base::fail(base::ExitCode::usage, "the cluster has no measured copies of kind ", enum_name(query.copy),
                "; to measure them, run hexad profile");
   rates.copy = curve_of(copy->points);
-  for (const GroupShape& group : query.groups) {
-    if (group.ranks < 2) continue;  // a group of one rank sends nothing
-    for (const auto& [operation, name] : enum_names(Collective{})) {
-      const MeasuredLink* link = nearest_link(cluster, operation, group);
-      if (!link)
-        base::fail(base::ExitCode::usage, "the cluster has no measured ", name, " for group ", group.name, " of ",
-                   base::counted(group.ranks, "rank"), " on ", base::counted(group.nodes, "node"),
-                   "; to measure it, run hexad profile on such ranks");
+  const auto add_link = [&](const GroupShape& group, Collective operation, bool required) {
+    const MeasuredLink* link = nearest_link(cluster, operation, group);
+    if (!link && required)
+      base::fail(base::ExitCode::usage, "the cluster has no measured ", enum_name(operation), " for group ", group.name,
+                 " of ", base::counted(group.ranks, "rank"), " on ", base::counted(group.nodes, "node"),
+                 "; to measure it, run hexad profile on such ranks");
+    if (link)
       rates.links.push_back(
           {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, steady_curve(link->points)});
+  };
+  const auto add_links = [&](const std::vector<GroupShape>& groups, bool required) {
+    for (const GroupShape& group : groups) {
+      if (group.ranks < 2) continue;  // a group of one rank sends nothing
+      for (const auto& [operation, name] : enum_names(Collective{})) add_link(group, operation, required);
     }
-  }
+  };
+  add_links(query.groups, true);
+  add_links(query.further_groups, false);
   for (const bool capped : {false, true})
     for (const MeasuredSlowdown& s : capped ? cluster.capped_slowdowns : cluster.slowdowns) {
       schedule::LaneSet beside;

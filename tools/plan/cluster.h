@@ -320,11 +320,13 @@ Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 struct GroupShape {
   std::string name;
   int64_t ranks, nodes;
+  bool operator==(const GroupShape&) const = default;
 };
 
 /// Request for rates: groups, element type and sizes.
 struct RatesQuery {
-  std::vector<GroupShape> groups;
+  std::vector<GroupShape> groups;            // groups whose links must have been measured
+  std::vector<GroupShape> further_groups{};  // groups whose links may be missing; Rates::links then lacks them
   Element element = Element::f32;
   int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: the sizes of the largest measured product
   CopyKind copy = CopyKind::copy;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "framework/schedule/graph_runner.h"
 #include "framework/schedule/layer_clock.h"
@@ -211,6 +210,16 @@ double LayerWork::seconds_outside(const schedule::Rates& rates) const {
   double sum = 0;
   for (const schedule::TaskSpec& task : outside) sum += rates.seconds(task);
   return sum;
+}
+
+std::set<std::string> LayerWork::unmeasured_links(const schedule::Rates& rates) const {
+  std::set<std::string> links;
+  const auto add = [&](const auto& work) {
+    for (std::string& link : schedule::unmeasured_links(work, rates)) links.insert(std::move(link));
+  };
+  for (const schedule::TaskGraph& graph : graphs) add(graph);
+  for (const schedule::TaskSpec& task : outside) add(task);
+  return links;
 }
 
 LayerOnMeta::LayerOnMeta(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,

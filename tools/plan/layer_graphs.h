@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "framework/schedule/rates.h"
@@ -24,6 +26,8 @@ struct LayerWork {
 
   /// Returns the seconds of the work outside of the graphs.
   double seconds_outside(const schedule::Rates& rates) const;
+  /// Returns the links that Rates::links lacks, in the graphs and outside (schedule::unmeasured_links()).
+  std::set<std::string> unmeasured_links(const schedule::Rates& rates) const;
 };
 
 /// One MoE layer of a recipe on one rank, without other ranks. Ignores model.moe.routing. Has a single pipeline stage.

@@ -173,6 +173,8 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
           out,
           "the predictions assume a default machine, because schedule.profile is not set; `hexad profile` writes a "
           "file for this key\n");
+    else if (const std::vector<std::string> links = assumed_links(candidates); !links.empty())
+      fmt::print(out, "{}\n", text_of_assumed(recipe.schedule.profile, links));
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);

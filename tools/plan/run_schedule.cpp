@@ -96,6 +96,8 @@ void RunSchedule::choose() {
     run_.log.warn(
         "schedule.moe: the choice is based on predictions for a default machine, because schedule.profile is not set; "
         "set it to a file that `hexad profile` wrote");
+  else
+    warn_of_assumed("schedule.moe", assumed_links(choice_->candidates()));
   if (resumed && choice_->made())
     return run_.log.info("schedule.moe: keeps the earlier choice: {}", ScheduleChoice::to_string(choice_->current()));
   if (resumed)
@@ -189,6 +191,11 @@ void RunSchedule::ask_advisers() {
     run_.log.info("schedule.moe: adviser {}", to_string(advice));
 }
 
+void RunSchedule::warn_of_assumed(std::string_view key, std::vector<std::string> links) {
+  std::erase_if(links, [&](const std::string& link) { return !named_links_.insert(link).second; });
+  if (!links.empty()) run_.log.warn(cat(key, ": ", text_of_assumed(run_.recipe.schedule.profile, links)));
+}
+
 void RunSchedule::trace(telemetry::StepMetrics& metrics) {
   auto trace = gather_trace(recorder_->passes(), *predictor_, run_.world.group(), run_.instance.context);
   if (!trace) return;
@@ -196,16 +203,14 @@ void RunSchedule::trace(telemetry::StepMetrics& metrics) {
   timelines_ = std::move(trace->pictures);
   for (const ScheduleTrace::Kind& kind : trace->kinds)
     run_.log.info("schedule of step {}, {} passes {}", metrics.step, kind.passes, ScheduleTrace::line(kind));
-  const std::string links = fmt::format("{}", fmt::join(trace->assumed_links, "; "));
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
         cat("schedule.trace: predictions are for a default machine, because schedule.profile is not set; set it to a "
             "file that `hexad profile` wrote",
-            links.empty() ? "" : "; unmeasured links: ", links));
-  else if (!links.empty())
-    run_.log.warn(cat("schedule.trace: ", run_.recipe.schedule.profile,
-                      " lacks some links, which are predicted like those of a default machine: ", links,
-                      "; `hexad profile` on the ranks of this run measures them"));
+            trace->assumed_links.empty() ? "" : "; unmeasured links: ",
+            fmt::format("{}", fmt::join(trace->assumed_links, "; "))));
+  else
+    warn_of_assumed("schedule.trace", trace->assumed_links);
   run_.trace.add(std::move(trace->events), trace->begin);
 }
 

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "tools/plan/schedule_choice.h"
 #include "tools/train/report/schedule_adviser.h"
@@ -40,6 +44,9 @@ class RunSchedule final : public train::ScheduleAdviser {
   /// Compares the choice with the advice of the papers. Requires that the choice is made. Without a profile, only
   /// records the choice for the metrics.
   void ask_advisers();
+  /// Warns about links that the profile lacks, except for links that an earlier warning has named. `key` is the key of
+  /// the recipe whose predictions assume the links.
+  void warn_of_assumed(std::string_view key, std::vector<std::string> links);
   /// Gathers the recorded passes and adds them to the trace.
   void trace(telemetry::StepMetrics& metrics);
   bool leader() const { return run_.world.rank() == 0; }
@@ -50,6 +57,7 @@ class RunSchedule final : public train::ScheduleAdviser {
   std::optional<ScheduleChoice> choice_;
   std::optional<PassRecorder> recorder_;  // set during a traced step or a trial step
   bool trial_ = false;
+  std::set<std::string> named_links_;                 // links that warn_of_assumed() has named
   std::optional<telemetry::ChoiceMetrics> compared_;  // set from a choice until the end of its step
   std::vector<std::string> timelines_;                // pictures for the report
 };

@@ -1,7 +1,6 @@
 #include "tools/plan/schedule_prices.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "framework/data/digest.h"
@@ -131,11 +130,16 @@ class SchedulePrices {
     const double mine = together ? slowest_together(of_class, class_of_rank, predictor_, drive)
                                  : slowest_alone(of_class, predictor_, drive);
     std::string bytes;
-    for (const LayerWork& work : of_class) append(bytes, work);
+    std::set<std::string> assumed;
+    for (const LayerWork& work : of_class) {
+      append(bytes, work);
+      assumed.merge(work.unmeasured_links(predictor_.rates));
+    }
     // Ranks must agree on one prediction, even if their groups, and therefore their rates, differ.
     return {.schedule = schedule,
             .predicted = world_.all_reduce_value(mine, comm::Reduce::max, host_),
-            .work = data::digest_of(bytes).to_string()};
+            .work = data::digest_of(bytes).to_string(),
+            .assumed_links = std::move(assumed)};
   }
 
  private:
@@ -158,6 +162,12 @@ double layer_seconds(const std::vector<PassRecorder::LayerTime>& layers) {
     if (count > 0) sum += seconds / static_cast<double>(count);
   }
   return sum;
+}
+
+std::vector<std::string> assumed_links(std::span<const ScheduleCandidate> candidates) {
+  std::set<std::string> all;
+  for (const ScheduleCandidate& c : candidates) all.insert(c.assumed_links.begin(), c.assumed_links.end());
+  return {all.begin(), all.end()};
 }
 
 double ScheduleCandidate::measured_seconds() const { return measured.empty() ? 0 : summary_of(measured).median; }

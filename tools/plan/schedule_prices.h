@@ -2,6 +2,8 @@
 // recorded on the meta device. The simulator prices its graphs, and the rates price its other work.
 #pragma once
 
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,11 +26,17 @@ struct ScheduleCandidate {
   /// Digest of the work of all classes of ranks (LayerWork). Schedules with the same digest do the same work in this
   /// layout.
   std::string work{};
+  /// Links that were not measured, so that `predicted` takes them from Rates::other_links
+  /// (LayerWork::unmeasured_links()).
+  std::set<std::string> assumed_links{};
   std::vector<double> measured{};  // measured seconds, by trial
 
   /// Returns the median of `measured`; 0 before the first trial.
   double measured_seconds() const;
 };
+
+/// Returns the assumed links of all `candidates`, sorted, each once.
+std::vector<std::string> assumed_links(std::span<const ScheduleCandidate> candidates);
 
 /// Returns the number of tokens of a micro-batch that reach an MoE layer of this rank.
 int64_t rows_of_layer(const train::Recipe& recipe);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "framework/telemetry/timeline_svg.h"
@@ -32,10 +33,29 @@ plan::GroupShape shape_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), static_cast<int64_t>(std::set<int>(nodes.begin(), nodes.end()).size())};
 }
 
+// Adds the shapes of all ranks' groups group_of(rank), each once. Begins with the group of this rank, because
+// Rates::find() returns the first of several links that differ only in their number of nodes.
+template <class GroupOf>
+void add_shapes(std::vector<plan::GroupShape>& shapes, const std::string& name, const mesh::Mesh& mesh,
+                const GroupOf& group_of) {
+  const std::vector<int>& node_of_rank = mesh.world().node_of_rank();
+  const auto add = [&](const std::vector<int>& ranks) {
+    std::set<int> nodes;
+    for (const int rank : ranks) nodes.insert(node_of_rank[rank]);
+    const plan::GroupShape shape{name, std::ssize(ranks), std::ssize(nodes)};
+    if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
+  };
+  add(group_of(mesh.world().rank()));
+  mesh::for_each_group(mesh.world().size(), group_of, add);
+}
+
 // Returns the shapes of all groups that tasks of an MoE layer name.
 std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all_to_all) {
-  std::vector<plan::GroupShape> shapes{shape_of("ep", mesh[Axis::ep]), shape_of("etp", mesh[Axis::etp]),
-                                       shape_of("tp", mesh[Axis::tp]), shape_of("experts", mesh.experts())};
+  std::vector<plan::GroupShape> shapes;
+  const mesh::Layout& layout = mesh.layout();
+  for (const auto& [axis, name] : {std::pair{Axis::ep, "ep"}, {Axis::etp, "etp"}, {Axis::tp, "tp"}})
+    add_shapes(shapes, name, mesh, [&, axis = axis](int rank) { return layout.members(axis, rank); });
+  add_shapes(shapes, "experts", mesh, [&](int rank) { return layout.expert_sharers(rank); });
   if (all_to_all != ep::AllToAll::hierarchical) return shapes;
   const auto add_levels = [&](const std::string& name, const comm::NodeGroups* nodes) {
     if (!nodes) return;
@@ -44,6 +64,13 @@ std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all
   };
   add_levels("ep", mesh.ep_nodes());
   add_levels("experts", mesh.experts_nodes());
+  return shapes;
+}
+
+// Returns the shapes of groups over which layers communicate outside of their tasks only.
+std::vector<plan::GroupShape> shapes_outside(const mesh::Mesh& mesh) {
+  std::vector<plan::GroupShape> shapes;
+  add_shapes(shapes, mesh.tokens().name(), mesh, [&](int rank) { return mesh.layout().token_sharers(rank); });
   return shapes;
 }
 
@@ -203,11 +230,19 @@ Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
   rates =
       plan::rates_of(plan::load_cluster(recipe.schedule.profile),
                      {.groups = shapes_of(mesh, recipe.schedule.moe.all_to_all),
+                      .further_groups = shapes_outside(mesh),
                       .element = recipe.train.precision == Precision::bf16 ? plan::Element::bf16 : plan::Element::f32,
                       .inputs = recipe.model.hidden,
                       .outputs = recipe.model.moe.expert_hidden / mesh[Axis::etp].size(),
                       .ranks_per_node = max_ranks_of_node(mesh.world().node_of_rank())});
   rates.other_links = plain;
+}
+
+std::string text_of_assumed(const std::string& profile, const std::vector<std::string>& links) {
+  return fmt::format(
+      "{} lacks some links, which are predicted like those of a default machine: {}; `hexad profile` on the ranks of "
+      "this run measures them",
+      profile, fmt::join(links, "; "));
 }
 
 std::string ScheduleTrace::line(const Kind& kind) {

@@ -23,12 +23,17 @@ struct Predictor {
   schedule::RankGroups meeting_groups;  // groups of the ranks of `meeting`
 
   /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
-  /// The file must have products, copies, and links for the groups ep, etp, tp and experts of `mesh`. If
-  /// schedule.moe.all_to_all is hierarchical, the file must also have links for the parts of ep and experts inside and
-  /// across nodes. Without a file, and for links of all other groups, assumes a default machine. Throws Error(usage) if
-  /// the file cannot be read or lacks one of these measurements.
+  /// The file must have products, copies, and links for all ranks' groups ep, etp, tp and experts. If
+  /// schedule.moe.all_to_all is hierarchical, the file must also have links for this rank's parts of ep and experts
+  /// inside and across nodes. Throws Error(usage) if the file cannot be read or lacks one of these measurements. Uses
+  /// the file's links for the groups tp x cp, too, if it has suitable ones. Without a file, and for all other links,
+  /// assumes a default machine, which the user must be told (text_of_assumed()).
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };
+
+/// Returns a sentence for the user about links that the cluster file `profile` lacks. `links` are their descriptions
+/// (schedule::unmeasured_links()). Predictions take these links from a default machine.
+std::string text_of_assumed(const std::string& profile, const std::vector<std::string>& links);
 
 /// Trace of one step of the job.
 struct ScheduleTrace {
