@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `hexad bench predict` writes predictions of every legal schedule before it measures the schedules, and names the links
-# that it assumes.
+# `hexad bench predict` writes predictions of every legal schedule before it measures the schedules, and names what
+# it assumes.
 . "$(dirname "$0")/cli.sh"
 
 predict() { ranks 2 bench predict tiny.yaml parallel.ep=2 schedule.moe.chunk_by=auto "$@"; }
@@ -30,20 +30,22 @@ test_zero_rounds_measure_nothing() {
 }
 
 # Under context parallelism, the tp x cp ranks gather scores for the drops of a capacity. The profile of one rank has no
-# links; that of two ranks has all.
-test_links_that_the_profile_lacks_are_named_once() {
+# links; that of two ranks has all. No profile has products of f64.
+test_measurements_that_the_profile_lacks_are_named_once() {
   local keys=(tiny.yaml parallel.cp=2 model.moe.capacity_factor=1 schedule.moe.chunk_by=auto)
   local lacks='c.yaml lacks some links, which are predicted like those of a default machine: '
   expect 0 "$HEXAD" profile --quick --seconds 1 --out c.yaml
   expect 0 ranks 2 bench predict "${keys[@]}" schedule.profile=c.yaml --out p.json --rounds 0
   expect_count 1 out "$lacks"
   expect_text out 'all_gather of tp x cp, 2 ranks, within a node'
+  expect_count 1 out 'train.precision is f64, but c.yaml has only products of f32 and bf16; '
   expect 0 ranks 2 train "${keys[@]}" schedule.profile=c.yaml
   expect_count 1 run/log/rank-0000.log "schedule.moe: $lacks"
   expect_count 1 run/log/rank-0000.log 'all_gather of tp x cp, 2 ranks, within a node'
+  expect_count 1 run/log/rank-0000.log 'schedule.profile: train.precision is f64, but c.yaml has only products of f32 and bf16; '
   expect 0 ranks 2 profile --quick --seconds 1 --out d.yaml
-  expect 0 ranks 2 bench predict "${keys[@]}" schedule.profile=d.yaml --out p.json --rounds 0
-  expect_no_text out 'lacks some links'
+  expect 0 ranks 2 bench predict "${keys[@]}" schedule.profile=d.yaml train.precision=f32 --out p.json --rounds 0
+  expect_no_text out 'lacks some links' 'train.precision is f64'
 }
 
 test_unpredictable_settings_are_refused() {

@@ -175,6 +175,8 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
           "file for this key\n");
     else if (const std::vector<std::string> links = assumed_links(candidates); !links.empty())
       fmt::print(out, "{}\n", text_of_assumed(recipe.schedule.profile, links));
+    if (const std::string precision = text_of_assumed_precision(recipe); !precision.empty())
+      fmt::print(out, "{}\n", precision);
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);

@@ -49,7 +49,11 @@ std::unique_ptr<ScheduleAdviser> RunSchedule::make(const AdvisedRun& run) { retu
 
 RunSchedule::RunSchedule(const AdvisedRun& run) : run_(run), first_step_(run.progress.step) {
   const Recipe& recipe = run_.recipe;
-  if (needs_predictions(recipe)) predictor_.emplace(recipe, run_.instance.mesh);
+  if (needs_predictions(recipe)) {
+    predictor_.emplace(recipe, run_.instance.mesh);
+    if (const std::string text = text_of_assumed_precision(recipe); leader() && !text.empty())
+      run_.log.warn(cat("schedule.profile: ", text));
+  }
   if (leaves_open(recipe)) choose();
   if (!leader() || !recipe.schedule.moe.memory_reuse) return;
   const MemoryReport memory(recipe, run_.instance.extensions, run_.world.size());

@@ -245,6 +245,14 @@ std::string text_of_assumed(const std::string& profile, const std::vector<std::s
       profile, fmt::join(links, "; "));
 }
 
+std::string text_of_assumed_precision(const Recipe& recipe) {
+  if (recipe.schedule.profile.empty() || recipe.train.precision != Precision::f64) return {};
+  return fmt::format(
+      "train.precision is f64, but {} has only products of f32 and bf16; predictions assume that products of f64 take "
+      "as long as those of f32",
+      recipe.schedule.profile);
+}
+
 std::string ScheduleTrace::line(const Kind& kind) {
   const telemetry::ScheduleMetrics& s = kind.seconds;
   std::string out =

@@ -35,6 +35,10 @@ struct Predictor {
 /// (schedule::unmeasured_links()). Predictions take these links from a default machine.
 std::string text_of_assumed(const std::string& profile, const std::vector<std::string>& links);
 
+/// Returns a sentence for the user if train.precision is f64 and there is a cluster file, which has no products of f64:
+/// predictions then use its f32 products. Otherwise, returns an empty text.
+std::string text_of_assumed_precision(const train::Recipe& recipe);
+
 /// Trace of one step of the job.
 struct ScheduleTrace {
   double begin = 0;                           // start of the first pass, in seconds of rank 0's base::now()
