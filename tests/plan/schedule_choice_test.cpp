@@ -202,6 +202,22 @@ TEST(ScheduleChoice, PredictionsNameTheLinksThatTheyAssume) {
   for (const std::string& link : links) EXPECT_TRUE(link.ends_with(" of tp x cp, 2 ranks, within a node")) << link;
 }
 
+// The ep group of ranks 0 and 1 is on one node, and that of ranks 2 and 3 on two. Every rank predicts all ranks.
+TEST(ScheduleChoice, EveryRankHasTheMeasuredLinksOfAllGroups) {
+  const Scratch folder;
+  std::ofstream(folder / "cluster.yaml") << plan::to_yaml(plan::default_cluster(2, 2));
+  const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.profile=" + folder / "cluster.yaml"});
+  on_ranks(4,
+           [&](const comm::ProcessGroup& world) {
+             const mesh::Mesh mesh(world, recipe.parallel.sizes());
+             const Predictor predictor(recipe, mesh);
+             for (const bool crosses_nodes : {false, true})
+               EXPECT_TRUE(predictor.rates.find(schedule::TaskKind::all_to_all, "ep", 2, crosses_nodes))
+                   << "rank " << world.rank() << (crosses_nodes ? ", between nodes" : ", within a node");
+           },
+           {.node_of_rank = {0, 0, 0, 1}});
+}
+
 TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
   // There are many tokens, so the share of tokens with both experts on one rank is close to its expected value.
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2", "model.context=128"},
