@@ -41,13 +41,13 @@ Overrides joined(Overrides all, const Overrides& more) {
   return all;
 }
 
-// Returns the keys of an MoE layer with 8 experts and `tokens` tokens on each of `dp` dp ranks, in one micro-batch.
-// `tokens` must be a multiple of 256. Experts have two matrix products.
-Overrides layer_of(int64_t hidden, int64_t expert_hidden, int64_t tokens, int64_t top_k, int dp) {
+// Returns the keys of an MoE layer with `tokens` tokens on each of `dp` dp ranks, in one micro-batch. `tokens` must be
+// a multiple of 256. Experts have two matrix products.
+Overrides layer_of(int64_t hidden, int64_t expert_hidden, int64_t experts, int64_t top_k, int64_t tokens, int dp) {
   return {cat("model.hidden=", hidden),
           cat("model.moe.expert_hidden=", expert_hidden),
           cat("model.moe.top_k=", top_k),
-          "model.moe.experts=8",
+          cat("model.moe.experts=", experts),
           "model.moe.expert=gelu",
           "model.moe.normalize=false",
           "model.kv_heads=4",
@@ -148,7 +148,7 @@ TEST(PaperGraphs, SchedulesOfParmTakeTheTimesOfItsEquations) {
       for (const int64_t top_k : {1, 2}) {
         const int ranks = 2 * width;
         const Overrides layer =
-            joined(layer_of(hidden, hidden, tokens, top_k, 2), {cat("parallel.tp=", width), "parallel.ep=2"});
+            joined(layer_of(hidden, hidden, 8, top_k, tokens, 2), {cat("parallel.tp=", width), "parallel.ep=2"});
         const auto forward = [&](const Overrides& schedule) {
           return passes_of(joined(layer, schedule), ranks).front();
         };
@@ -247,15 +247,15 @@ struct MicroBatch {
 bool copies_input(mpmoe::Reuse r) { return r == mpmoe::Reuse::s1 || r == mpmoe::Reuse::s3; }
 bool copies_activations(mpmoe::Reuse r) { return r == mpmoe::Reuse::s1 || r == mpmoe::Reuse::s2; }
 
-// Returns the times of a micro-batch with `products` matrix products of each of the rank's experts. `sends` is the
-// number of all-to-alls to the experts. All micro-batches of a rank share one buffer of T_M, which is copied before the
-// next micro-batch is computed (forward) or after the previous one was computed (backward). In Figure 8, this copy runs
-// beside C. Here, its time counts as part of C.
+// Returns the times of a micro-batch with `products` matrix products of the rank's only expert. `sends` is the number
+// of all-to-alls to the experts, and `ep` the number of their ranks. All micro-batches of a rank share one buffer of
+// T_M, which is copied before the next micro-batch is computed (forward) or after the previous one was computed
+// (backward). In Figure 8, this copy runs beside C. Here, its time counts as part of C.
 MicroBatch micro_batch(const mpmoe::Layer& l, const Streams& m, mpmoe::Reuse reuse, double n, double products,
                        double sends, double ep) {
-  const double experts = l.E / ep, rows = l.k * l.B / n;
+  const double rows = l.k * l.B / n;
   const double exchange = m.wire(rows * l.M * element * (ep - 1) / ep);
-  const double product = experts * m.products(2 * rows * l.M * l.H / experts);
+  const double product = m.products(2 * rows * l.M * l.H);
   MicroBatch out;
   if (copies_activations(reuse)) out.copies_of_activations = m.host(rows * l.H * element);
   out.operations = {.S = sends * exchange,
@@ -285,19 +285,19 @@ TEST(PaperGraphs, PassesOfMpmoeTakeTheTimesOfItsParadigms) {
                                        {Reuse::s2, "s2"},
                                        {Reuse::s3, "s3"},
                                        {Reuse::s4, "s4"}}) {
-        const auto passes = passes_of(joined(layer_of(hidden, expert_hidden, tokens, 1, ep),
+        const auto passes = passes_of(joined(layer_of(hidden, expert_hidden, ep, 1, tokens, ep),
                                              {cat("parallel.ep=", ep), "schedule.moe.chunk_by=tokens",
                                               cat("schedule.moe.chunks=", n), cat("schedule.moe.memory_reuse=", key)}),
                                       ep);
         graphs.push_back({reuse, n, with_host_copies_only(passes.at(0)), with_host_copies_only(passes.at(1))});
       }
-    const Layer l{.M = hidden, .H = expert_hidden, .B = static_cast<double>(tokens), .E = 8, .k = 1};
+    const Layer l{.M = hidden, .H = expert_hidden, .B = static_cast<double>(tokens), .E = ep, .k = 1};
     for (const double speed : {0.5, 1.0, 2.0})     // speed of products relative to both all-to-alls
       for (const double host : {0.3, 1.0, 4.0}) {  // speed of the host link
         constexpr double wire = 1e9;
         const double exchanges = 2 * l.B * l.M * element * (ep - 1) / ep / wire;
         const Streams m{.wire = {2e-5, wire},
-                        .products = {2.5e-6, 4 * l.B * l.M * l.H / exchanges * speed},
+                        .products = {5e-6, 4 * l.B * l.M * l.H / exchanges * speed},
                         .host = {1e-5, host * 6 * wire}};
         const Rates rates = m.rates(ep);
         std::vector<Compared> all;
