@@ -227,9 +227,10 @@ class Judge {
 
   std::string warning(const Pool& pool, const Need& need) const {
     return fmt::format(
-        "memory may not be sufficient: {}; the estimate has an error of a few percent, and does not count the rounding "
-        "of blocks or the program itself",
-        figures(pool, need));
+        "memory may not be sufficient: {}; the estimate has an error of up to {:g}%, and does not count the rounding "
+        "of "
+        "blocks or the program itself",
+        figures(pool, need), 100 * estimate_error);
   }
 
   const Recipe& recipe_;

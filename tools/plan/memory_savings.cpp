@@ -13,13 +13,26 @@ using namespace train;
 
 using base::human_bytes;
 
+namespace {
+
+// True if several ranks share the state of a weight, so that ZeRO can divide it. For dense weights, these ranks differ
+// along dp and cp; for experts, along edp.
+bool shares_state(const Recipe& r, int64_t world) {
+  using base::Axis;
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
+  if (layout.size(Axis::dp) * layout.size(Axis::cp) > 1) return true;
+  return r.model.moe.experts > 0 && layout.size(Axis::edp) > 1;
+}
+
+}  // namespace
+
 std::vector<MemorySaving> memory_savings(const Recipe& r, int64_t world) {
   std::vector<MemorySaving> all;
   const auto add = [&](std::string text, std::function<void(Recipe&)> make) {
     all.push_back({std::move(text), std::move(make)});
   };
-  const bool replicas = mesh::Layout(r.parallel.sizes(), static_cast<int>(world)).size(base::Axis::dp) > 1;
-  for (int64_t zero = std::max<int64_t>(r.parallel.zero, 0) + 1; zero <= 3 && replicas; ++zero)
+  const bool shares = shares_state(r, world);
+  for (int64_t zero = std::max<int64_t>(r.parallel.zero, 0) + 1; zero <= 3 && shares; ++zero)
     add(base::cat("parallel.zero: ", zero), [zero](Recipe& c) { c.parallel.zero = zero; });
   if (r.recompute < layers::Recompute::norms)
     add("recompute: norms", [](Recipe& c) { c.recompute = layers::Recompute::norms; });
