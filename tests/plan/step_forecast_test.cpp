@@ -163,6 +163,13 @@ TEST(StepPrices, UnevenGroupsAreAssumptionsOfTheStep) {
   EXPECT_EQ(assumptions(two_nodes(), even.uneven_groups), before);
 }
 
+TEST(StepPrices, JoinTheNodesOfADomain) {
+  Cluster cluster = two_nodes();
+  EXPECT_EQ(StepPrices(Prices(cluster), {0, 1}).contention({}, 8).nodes_of_domain, 1);
+  cluster.machine->domain = 2 * cluster.machine->ranks_per_node;
+  EXPECT_EQ(StepPrices(Prices(cluster), {0, 1}).contention({}, 8).nodes_of_domain, 2);
+}
+
 TEST(StepPrices, RefuseUnknownCollectives) {
   const StepPrices prices(Prices(two_nodes()), {0, 0});
   for (const std::string_view known : {"all_gather", "broadcast", "all_reduce", "reduce_scatter", "all_to_all"}) {

@@ -175,6 +175,19 @@ TEST(StepSimulation, RunsClassesOnDifferentNetworksTogether) {
   EXPECT_DOUBLE_EQ(simulated({s}, {0, 0, 1}).seconds, 4);
 }
 
+TEST(StepSimulation, CountsNodesOfOneDomainAsOneNetwork) {
+  Step s(0);
+  const int ep = s.group("ep", TrafficClass::ep, {0, 1}), dp = s.group("dp", TrafficClass::dp, {0, 2});
+  s.collective(ep, 4);
+  s.kernel(2);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 1, 2}, {.inter_beside_compute = 0.5, .nodes_of_domain = 2}).seconds, 4);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 1, 2}, {.inter_beside_compute = 0.5}).seconds, 5) << "each node is a domain";
+  s.collective(dp, 4);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 1, 2}, {.nodes_of_domain = 2}).seconds, 4)
+      << "the classes use different networks";
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 1, 2}, {.nodes_of_domain = 3}).seconds, 8) << "the classes share a network";
+}
+
 TEST(StepSimulation, PassesMessagesBetweenStages) {
   std::vector<Step> stages{Step(0), Step(1)};
   for (Step& s : stages) s.group("pp", TrafficClass::pp, {0, 1});

@@ -97,9 +97,11 @@ struct Enlarge {
 bool is_attention(const device::Work& work) { return std::holds_alternative<device::AttentionWork>(work); }
 
 // Removes ranks from groups in which the recorded rank neither sends nor receives messages. Keeps the recorded rank
-// and, if there is one, a rank on another node. The simulation of a single rank depends on no other ranks, and groups
-// may have thousands of ranks.
-void keep_few_ranks(StepRecord& record, const std::vector<int>& node_of_rank) {
+// and, if there is one, a rank in another domain of the fast link. The simulation of a single rank depends on no other
+// ranks, and groups may have thousands of ranks.
+void keep_few_ranks(StepRecord& record, const StepPrices& prices) {
+  const int64_t nodes_of_domain = prices.nodes_of_domain();
+  const auto domain_of = [&](int rank) { return prices.node_of_rank()[rank] / nodes_of_domain; };
   std::vector<char> has_messages(record.groups.size());
   for (const device::Issue& issue : record.issues)
     if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work); work && work->peer >= 0)
@@ -109,7 +111,7 @@ void keep_few_ranks(StepRecord& record, const std::vector<int>& node_of_rank) {
     device::IssuedGroup& group = record.groups[g];
     const int mine = group.ranks[group.rank];
     const auto elsewhere =
-        std::ranges::find_if(group.ranks, [&](int rank) { return node_of_rank[rank] != node_of_rank[mine]; });
+        std::ranges::find_if(group.ranks, [&](int rank) { return domain_of(rank) != domain_of(mine); });
     std::vector<int> few{mine};
     if (elsewhere != group.ranks.end()) few.push_back(*elsewhere);
     group.ranks = std::move(few), group.rank = 0;
@@ -193,7 +195,7 @@ FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, std::shared_
   for (const device::Issue& issue : longer.issues) of_update_.push_back(issue.span >= 0 && update_spans[issue.span]);
   longer.spans = {};
   priced_.emplace(*prices_, longer);
-  keep_few_ranks(longer, prices_->node_of_rank());
+  keep_few_ranks(longer, *prices_);
 }
 
 mesh::Layout FewLayers::layout() const {

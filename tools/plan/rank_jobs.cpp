@@ -24,11 +24,12 @@ int Queues::number_of(const Key& key) {
   return number;
 }
 
-RankJobs::RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price, double issuing)
+RankJobs::RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price,
+                   const StepContention& contention)
     : record_(record),
       nodes_(nodes),
       price_(price),
-      issuing_(issuing),
+      contention_(contention),
       networks_(record.groups.size()),
       awaited_(record.issues.size()),
       job_of_(record.issues.size()),
@@ -38,11 +39,11 @@ RankJobs::RankJobs(const StepRecord& record, const std::vector<int>& nodes, cons
 }
 
 void RankJobs::add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated) {
-  HostClock host(record_, issuing_);
+  HostClock host(record_, contention_.issuing);
   for (size_t i = 0; i < record_.issues.size(); ++i) {
     const Issue& issue = record_.issues[i];
     seconds_[i] = issue.name == "receive" ? 0 : price_(record_, issue);
-    if (issuing_ > 0) seconds_[i] += host.delay(seconds_[i]);
+    if (contention_.issuing > 0) seconds_[i] += host.delay(seconds_[i]);
     if (const auto job = job_to_join(i)) {
       jobs[*job].seconds += seconds_[i];
       job_of_[i] = *job;
@@ -85,7 +86,8 @@ std::optional<int> RankJobs::job_to_join(size_t i) {
 }
 
 Network RankJobs::network_between(int rank, int other) const {
-  return nodes_[rank] == nodes_[other] ? Network::intra : Network::inter;
+  const int nodes = contention_.nodes_of_domain;
+  return nodes_[rank] / nodes == nodes_[other] / nodes ? Network::intra : Network::inter;
 }
 
 int RankJobs::queue_of(const Issue& issue, Queues& queues, const std::vector<int>& simulated) {

@@ -13,7 +13,7 @@
 
 namespace hexad::plan {
 
-/// Kind of link that connects two ranks: inside a node or between nodes.
+/// Kind of link that connects two ranks: inside a domain of the fast link (usually a node), or between domains.
 enum class Network : uint8_t { intra, inter };
 
 /// True for messages between two ranks, which are not collectives.
@@ -49,9 +49,9 @@ class Queues {
 /// Jobs of the operations in one rank's record.
 class RankJobs {
  public:
-  /// Makes the jobs' parts. `issuing` is the time in which the host issues an operation, in seconds; 0: the device
-  /// never waits for its host. The arguments must outlive the object.
-  RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price, double issuing);
+  /// `nodes` has the node of each rank of the world. The arguments must outlive the object.
+  RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price,
+           const StepContention& contention);
 
   const StepRecord& record() const { return record_; }
   int job_of(size_t issue) const { return job_of_[issue]; }
@@ -77,7 +77,7 @@ class RankJobs {
   const StepRecord& record_;
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
-  const double issuing_;
+  const StepContention& contention_;
   std::vector<std::optional<Network>> networks_;  // network of each group; none: not computed yet
   std::vector<int> peers_;
   std::vector<char> awaited_;  // for each issue: true if communication or another lane waits for the issue

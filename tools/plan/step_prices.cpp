@@ -76,9 +76,9 @@ StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
 
 // Assumes that all groups with the same name communicate at the same time. The ranks of a node then share its network.
 GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
-  const int64_t nodes_of_domain = std::max<int64_t>(1, prices_.domain() / prices_.ranks_per_node());
+  const int64_t joined = nodes_of_domain();
   const int mine = node_of_rank_[rank];
-  const int64_t domain_begin = mine / nodes_of_domain * nodes_of_domain, domain_end = domain_begin + nodes_of_domain;
+  const int64_t domain_begin = mine / joined * joined, domain_end = domain_begin + joined;
   std::vector<int> nodes(ranks.size());
   int64_t on_my_node = 0, in_my_domain = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -205,6 +205,10 @@ double RecordPrices::seconds(const device::Issue& issue, const device::Work& wor
                     work);
 }
 
+int64_t StepPrices::nodes_of_domain() const {
+  return std::max<int64_t>(1, prices_.domain() / prices_.ranks_per_node());
+}
+
 int64_t StepPrices::ranks_of_fullest_node() const {
   std::map<int, int64_t> ranks;
   int64_t most = 1;
@@ -220,7 +224,8 @@ StepContention StepPrices::contention(const comm::Priorities& priorities, int64_
           .inter_beside_compute = prices_.slowdown(Lane::inter, {Lane::compute}),
           .priority = priorities.of_class,
           .cores = prices_.cores(ranks_of_node),
-          .issuing = prices_.issuing()};
+          .issuing = prices_.issuing(),
+          .nodes_of_domain = static_cast<int>(nodes_of_domain())};
 }
 
 }  // namespace hexad::plan

@@ -32,6 +32,8 @@ class StepPrices {
   /// Returns the relative speeds of kernels and communication that run at the same time, and the cores of a node. The
   /// `ranks_of_node` ranks of the job on the node share these cores.
   StepContention contention(const comm::Priorities& priorities, int64_t ranks_of_node) const;
+  /// Returns the number of consecutive nodes that the fast link connects.
+  int64_t nodes_of_domain() const;
 
  private:
   const Prices prices_;

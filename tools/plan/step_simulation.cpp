@@ -122,7 +122,7 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
     if (contention.cores) nodes.push_back(node_of_rank[record.rank]);
   }
   for (const StepRecord& record : records) {
-    ranks.emplace_back(record, node_of_rank, price, contention.issuing);
+    ranks.emplace_back(record, node_of_rank, price, contention);
     ranks.back().add_to(jobs, static_cast<int>(ranks.size() - 1) * Queues::most, queues, simulated);
   }
   JobMatches matches(jobs);

@@ -35,6 +35,9 @@ struct StepContention {
   /// Time in which a rank's host issues an operation to its device, in seconds (HostClock). A kernel or copy that waits
   /// for its host keeps its lane busy. 0: the host issues in no time, or computes the operations itself.
   double issuing = 0;
+  /// Number of consecutive nodes that the fast link connects. Communication between these nodes counts as communication
+  /// inside nodes. The first of these nodes has a number that is divisible by this one.
+  int nodes_of_domain = 1;
 };
 
 /// Times of one rank in a simulated step, in seconds from the start of the step.
