@@ -69,8 +69,8 @@ Node parsed_value(std::string_view text, const std::shared_ptr<const std::string
 
 }  // namespace
 
-void override_key(Document& document, const std::string& text) {
-  const auto source = std::make_shared<const std::string>(std::string(command_line_source) + shown(text));
+void override_key(Document& document, const std::string& text, std::string_view prefix) {
+  const auto source = std::make_shared<const std::string>(base::cat(command_line_source, prefix, shown(text)));
   const Position at{source, 0, 0};
   const size_t equals = text.find('=');
   const std::string_view path = std::string_view(text).substr(0, equals);

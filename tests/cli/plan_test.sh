@@ -230,7 +230,7 @@ test_validate_judges_the_order_of_axes() {
 test_validate_overrides_keys_of_the_cluster() {
   write_model
   expect 2 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml" cluster.machine.nodes=1
-  expect_text err "command line: machine.nodes=1: the cluster has 8 ranks (1 node of 8)"
+  expect_text err "command line: cluster.machine.nodes=1: the cluster has 8 ranks (1 node of 8)"
   expect 0 "$HEXAD" validate model.yaml --world 8 --cluster "$clusters/h100-dgx.yaml" cluster.machine.nodes=1
   expect_text out "start it here with: "
   expect_no_text out "cluster.machine.nodes"
@@ -264,7 +264,7 @@ test_more_ranks_than_the_cluster_has_are_refused() {
   expect_text err "monta-a800.yaml:$(line_of '^  nodes:' "$clusters/monta-a800.yaml"): the cluster has 16 ranks (2 nodes of 8)" \
     "32 of the layout" "at most 16"
   expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/monta-a800.yaml" --world 32 cluster.machine.nodes=1
-  expect_text err "command line: machine.nodes=1: the cluster has 8 ranks (1 node of 8)"
+  expect_text err "command line: cluster.machine.nodes=1: the cluster has 8 ranks (1 node of 8)"
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/one-h100.yaml" --ranks 2
   expect_text err "1 node of 1 rank, 1 in all"
 }

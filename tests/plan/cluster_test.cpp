@@ -153,7 +153,19 @@ TEST(Cluster, PositionOfAKeyIsThatOfTheInnermostSectionOfTheFile) {
   EXPECT_EQ(position_in_cluster(path, {}, "machine.network"), path + ":2");
   EXPECT_EQ(position_in_cluster(path, {}, "links"), path);
   EXPECT_EQ(position_in_cluster(path, {}, ""), path);
-  EXPECT_EQ(position_in_cluster(path, {"machine.nodes=3"}, "machine.nodes"), "command line: machine.nodes=3");
+  EXPECT_EQ(position_in_cluster(path, {"machine.nodes=3"}, "machine.nodes"), "command line: cluster.machine.nodes=3");
+}
+
+TEST(Cluster, ProblemsOfOverridesNameTheKeyOfTheCommandLine) {
+  const TemporaryFolder folder;
+  telemetry::write_text(folder / "c.yaml", text);
+  try {
+    load_cluster((folder / "c.yaml").string(), {"operaton=1"});
+    FAIL() << "expected an error, because operaton is not a key";
+  } catch (const base::Error& e) {
+    const std::string_view message = e.what();
+    EXPECT_TRUE(message.starts_with("command line: cluster.operaton=1: operaton is not a key")) << message;
+  }
 }
 
 TEST(Cluster, LinksWhoseRateCollapsesAreRefused) {

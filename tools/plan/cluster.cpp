@@ -349,11 +349,18 @@ Curve sampled(const schedule::TimeCurve& curve) {
   return points;
 }
 
+// Returns the file with its overrides. Messages show the overrides as they are written on the command line.
+config::Document document_of(const std::string& path, const std::vector<std::string>& overrides) {
+  config::Document document = config::load(path);
+  for (const std::string& text : overrides) config::override_key(document, text, "cluster.");
+  return document;
+}
+
 }  // namespace
 
 Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides) {
   config::Problems problems;
-  Cluster cluster = config::read<Cluster>(config::load(path, overrides), problems);
+  Cluster cluster = config::read<Cluster>(document_of(path, overrides), problems);
   for (size_t i = 0; i < cluster.links.size(); ++i) check_link(cluster.links[i], cat("links.", i), problems);
   for (size_t i = 0; i < cluster.products.size(); ++i)
     check_product(cluster.products[i], cat("products.", i), problems);
@@ -386,7 +393,7 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
 
 std::string position_in_cluster(const std::string& path, const std::vector<std::string>& overrides,
                                 std::string_view key) {
-  const std::string position = config::position_of(config::load(path, overrides), key);
+  const std::string position = config::position_of(document_of(path, overrides), key);
   return position.empty() ? path : position;
 }
 

@@ -302,7 +302,8 @@ struct Cluster {
   }
 };
 
-/// Reads a cluster file. Throws Error(usage) that lists every problem of the file with its line.
+/// Reads a cluster file and applies `overrides`, without the prefix "cluster." that they have on the command line.
+/// Throws Error(usage) that lists every problem of the file with its line. Messages show overrides with the prefix.
 Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
 /// Returns the position in the cluster file of the key `key` (such as "machine.peak.f64"), or of the innermost section
 /// above it that the file has, such as "c.yaml:5". Returns `path` if the file has no such section, or if `key` is
