@@ -334,7 +334,7 @@ TEST(Plan, OffloadsAtMostTheMemoryOfTheHost) {
   EXPECT_GT(plan.too_large_for_host, 0);
 }
 
-TEST(Plan, CountsLayoutsThatFallBecauseTheHostMemoryIsUnknown) {
+TEST(Plan, CountsLayoutsThatAreRefusedBecauseTheHostMemoryIsUnknown) {
   Cluster cluster = two_nodes();
   const auto refused = [&] {
     const PlanRequest request{.world = 1, .objective = Objective::memory, .wanted = 1};

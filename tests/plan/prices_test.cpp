@@ -400,6 +400,10 @@ TEST(Assumptions, AreNamedForMeasuredAndDescribedClusters) {
   without_slowdowns.slowdowns.clear();
   EXPECT_EQ(has(without_slowdowns, "slowdowns: none, because none was measured"), 1);
   EXPECT_EQ(has(profile, "slowdowns"), 0);
+  Cluster described = profile;
+  EXPECT_EQ(has(described, "an operation takes no time"), 1);
+  described.machine = shipped("one-h100").machine;
+  EXPECT_EQ(has(described, "an operation takes no time"), 0) << "the description has the host's time";
   EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());
   EXPECT_EQ(has(shipped("mpmoe-adira"), "operation: 3.8 us of the host for an operation"), 1);
   EXPECT_EQ(has(shipped("mpmoe-adira"), "host_memory"), 0) << "the file gives this value";

@@ -67,7 +67,7 @@ class FewLayers {
   double growth_of_layers() const;
 
  private:
-  // Operation of the record, whose work is another one in the step with the shorter sequences.
+  // Operation of the record whose work has other sizes in the step with the shorter sequences, or is attention.
   struct Shorter {
     size_t operation;  // index in StepRecord::issues
     device::Work work;

@@ -17,9 +17,10 @@ class HostClock {
   /// outlive the object.
   HostClock(const StepRecord& record, double issuing) : record_(record), issuing_(issuing) {}
 
-  /// Returns the seconds for which a device that has nothing else to wait for waits until its host has issued the next
-  /// operation of the record. `seconds` is the operation's own time. Returns 0 for communication, which only delays the
-  /// operations that follow it. Call it once for each operation, in the order of the record.
+  /// Returns the seconds for which the device waits for its host before the next operation of the record, after all
+  /// other operations that this operation follows have ended. `seconds` is the operation's own time. Returns 0 for
+  /// communication, whose issue only delays later operations. Must be called once for each operation, in the order of
+  /// the record.
   double delay(double seconds);
 
  private:

@@ -17,7 +17,8 @@ constexpr double least_rate = 1e6, max_rate = 1e14;                             
 constexpr double least_flops = 1e9, max_flops = 1e17;                              // FLOP/s
 constexpr double max_launch = 1e-4, max_start = 1e-3, max_network_latency = 1e-2;  // seconds
 constexpr int64_t least_memory = 1 << 20;
-constexpr double max_network_share = 4;  // network bandwidth of a rank / bandwidth of the link inside a domain
+constexpr int64_t most_gigabytes = 4096;  // a larger number is probably in megabytes
+constexpr double max_network_share = 4;   // network bandwidth of a rank / bandwidth of the link inside a domain
 
 bool is_plausible_rate(double bytes_per_second) {
   return bytes_per_second >= least_rate && bytes_per_second <= max_rate;
@@ -81,9 +82,10 @@ class Checker {
   }
 
   void bytes(const std::string& key, int64_t value) const {
-    if (good(key) && value < least_memory)
-      add(key, fmt::format("must be at least {} bytes (1 MiB); nearest: 1MiB; if the value is in GB, write {}GB",
-                           least_memory, value));
+    if (!good(key) || value >= least_memory) return;
+    const std::string_view unit = value <= most_gigabytes ? "GB" : "MB";
+    add(key, fmt::format("must be at least {} bytes (1 MiB); nearest: 1MiB; if the value is in {}, write {}{}",
+                         least_memory, unit, value, unit));
   }
 
   // Checks a share of a rate. Returns true if it is at most 1.

@@ -50,7 +50,7 @@ class PlanRefinement {
   int64_t changes() const { return changes_; }
   /// Returns the number of legal changes of refined layouts that were not tried because of a limit.
   int64_t untried_changes() const { return untried_changes_; }
-  /// Returns the number of tried layouts that fell only because the host's memory does not hold their offloaded
+  /// Returns the number of tried layouts that were refused only because the host's memory does not hold their offloaded
   /// tensors.
   int64_t too_large_for_host() const { return too_large_for_host_; }
   /// Returns the least memory of all layouts that smallest_that_fit() estimated, in bytes; infinite if there are none.

@@ -62,7 +62,7 @@ struct Plan {
   int64_t simulated = 0;        // number of layouts simulated in the second stage
   int64_t changes = 0;          // number of changes tried in the third stage
   int64_t untried_changes = 0;  // number of legal changes that were not tried because of the limit of changes
-  // Number of tried layouts that fell only because the host's memory does not hold their offloaded tensors.
+  // Number of tried layouts that were refused only because the host's memory does not hold their offloaded tensors.
   int64_t too_large_for_host = 0;
 };
 

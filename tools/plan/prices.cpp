@@ -171,7 +171,7 @@ std::vector<std::string> assumptions(const Cluster& cluster) {
       texts.push_back(
           cat("dense products in ", name, ": priced like one expert of the nearest measured grouped product"));
   }
-  if (has_products && !cluster.operation)
+  if (has_products && !cluster.operation && !cluster.machine)
     texts.emplace_back("host: an operation takes no time in addition to its kernel");
   if (has_products && !cluster.handoff)
     texts.emplace_back("host: an operation on the thread of a lane takes as long as an operation on the rank's thread");
