@@ -202,6 +202,33 @@ TEST(LayerWork, OfARecomputedBlockHasOneForward) {
   EXPECT_EQ(transfers_outside(recomputed), transfers_outside(kept));
 }
 
+// All candidates of a choice run one after the other, with one log.
+TEST(LayerWork, IsAllThatTheLogKeepsOfACall) {
+  const Recipe recipe = recipe_with(in_chunks({"parallel.ep=2"}));
+  LayerOnMeta layer(recipe, {}, layout_of(recipe, 2), 0, one_node(2));
+  for (int call = 1; call <= 3; ++call) {
+    SCOPED_TRACE(cat("call ", call));
+    const size_t before = layer.logged();
+    const LayerWork work = layer.work(recipe.schedule.moe.settled());
+    EXPECT_FALSE(work.outside.empty());
+    EXPECT_EQ(layer.logged() - before, work.outside.size());
+  }
+}
+
+TEST(LayerWork, IsCompleteAfterACallThatFailedInForward) {
+  const Recipe recipe = recipe_with(in_chunks({"parallel.ep=2"}));
+  train::Extensions extensions;
+  extensions.add_moe_order({"without_steps", [](size_t) { return std::vector<moe::IssueStep>{}; }});
+  LayerOnMeta layer(recipe, extensions, layout_of(recipe, 2), 0, one_node(2));
+  const moe::MoeSchedule legal = recipe.schedule.moe.settled();
+  moe::MoeSchedule illegal = legal;
+  illegal.order = "without_steps";
+  EXPECT_THROW(layer.work(illegal), base::Error);
+  const LayerWork work = layer.work(legal), expected = work_of(in_chunks({"parallel.ep=2"}), 2);
+  expect_same(expected.graphs, work.graphs);
+  EXPECT_EQ(work.outside.size(), expected.outside.size());
+}
+
 // In each of the three products of a linear layer, the numbers of FLOPs are equal: forward, input gradients, and weight
 // gradients. With a single stage, the kind of the pipeline has no effect.
 TEST(LayerWork, LeavesOutTheWeightGradientsThatThePipelineDelays) {

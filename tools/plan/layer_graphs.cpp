@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "framework/schedule/graph_runner.h"
 #include "framework/schedule/layer_clock.h"
@@ -130,20 +131,35 @@ class IssuedWork {
   const double weight_elements_;
 };
 
-// Records the work of a layer: graphs that run, and operations that are issued while a part of the layer is timed, but
-// outside of graphs. Records each part once.
+// Records the work of the layer of an instance, during the lifetime of the recorder: graphs that run, and operations
+// that are issued while a part of the layer is timed, but outside of graphs. Records each part once. The log gets only
+// these operations outside of graphs, because one log holds the steps of hundreds of schedules.
 class WorkRecorder final : public schedule::GraphRunner, public schedule::LayerClock {
  public:
-  explicit WorkRecorder(const IssuedWork& issued) : issued_(issued) {}
+  // `issued` converts the operations of `log`, the log of the instance.
+  WorkRecorder(train::ModelInstance& instance, device::IssueLog& log, const IssuedWork& issued)
+      : instance_(instance), log_(log), issued_(issued), pause_(std::in_place, &log) {
+    instance_.run_passes_by(this);
+    instance_.time_layers_by(this);
+  }
+  ~WorkRecorder() override {
+    instance_.run_passes_by(nullptr);
+    instance_.time_layers_by(nullptr);
+  }
+  WorkRecorder(const WorkRecorder&) = delete;
+  WorkRecorder& operator=(const WorkRecorder&) = delete;
 
   void run(const schedule::PassName&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     add_outside();
-    if (recording_) work.graphs.push_back(schedule::without_work(graph));
+    if (recording()) work.graphs.push_back(schedule::without_work(graph));
+    const device::IssueLog::Pause pause(&log_);
     schedule::execute(graph, context);
-    next_ = issued_.issues();
   }
   std::shared_ptr<schedule::PartTimer> start(const schedule::PassName& pass, device::Stream&) override {
-    recording_ = parts_.insert(pass).second;
+    if (parts_.insert(pass).second)
+      pause_.reset();
+    else
+      pause_.emplace(&log_);
     next_ = issued_.issues();
     return std::make_shared<Timer>(*this);
   }
@@ -154,21 +170,25 @@ class WorkRecorder final : public schedule::GraphRunner, public schedule::LayerC
   class Timer final : public schedule::PartTimer {
    public:
     explicit Timer(WorkRecorder& recorder) : recorder_(recorder) {}
-    void stop(device::Stream&) override { recorder_.add_outside(), recorder_.recording_ = false; }
+    void stop(device::Stream&) override { recorder_.add_outside(), recorder_.pause_.emplace(&recorder_.log_); }
 
    private:
     WorkRecorder& recorder_;
   };
 
+  // True while a part is recorded.
+  bool recording() const { return !pause_; }
   // Adds the operations that were issued since the start of the part or the end of its graph.
   void add_outside() {
-    for (; recording_ && next_ < issued_.issues(); ++next_) work.outside.push_back(issued_.task(next_));
+    for (; recording() && next_ < issued_.issues(); ++next_) work.outside.push_back(issued_.task(next_));
   }
 
+  train::ModelInstance& instance_;
+  device::IssueLog& log_;
   const IssuedWork& issued_;
   std::set<schedule::PassName> parts_;
-  bool recording_ = false;
-  size_t next_ = 0;  // first operation that is not recorded yet
+  std::optional<device::IssueLog::Pause> pause_;  // unset while a part is recorded
+  size_t next_ = 0;                               // first operation that is not recorded yet
 };
 
 // Returns a flag for each pipeline stage: true if the stage has an MoE layer.
@@ -233,14 +253,10 @@ LayerOnMeta::LayerOnMeta(const Recipe& recipe, const train::Extensions& extensio
 
 LayerWork LayerOnMeta::work(const moe::MoeSchedule& schedule) {
   train::ModelInstance& instance = run_.instance();
-  instance.reschedule(schedule);
   const IssuedWork issued(run_.issues(), instance.mesh.layout(), nodes_, weight_elements_);
-  WorkRecorder recorder(issued);
-  instance.run_passes_by(&recorder);
-  instance.time_layers_by(&recorder);
+  WorkRecorder recorder(instance, run_.issues(), issued);
+  instance.reschedule(schedule);
   run_.step(1);
-  instance.run_passes_by(nullptr);
-  instance.time_layers_by(nullptr);
   return std::move(recorder.work);
 }
 

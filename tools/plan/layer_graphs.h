@@ -43,6 +43,8 @@ class LayerOnMeta {
   /// Returns the work of a micro-batch. Each part occurs once: if the block is recomputed, its forward counts once.
   /// Takes milliseconds, the time of a step on the meta device.
   LayerWork work(const moe::MoeSchedule& schedule);
+  /// Returns the number of operations in the log. A call of work() adds only the operations in LayerWork::outside.
+  size_t logged() const { return run_.issues().issues().size(); }
 
  private:
   const double weight_elements_;  // elements of the weight of an expert's matrix product, to which rates refer

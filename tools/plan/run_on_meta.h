@@ -65,6 +65,7 @@ class RunOnMeta {
   train::ModelInstance& instance() { return instance_; }
   const comm::ProcessGroup& world() const { return world_; }
   const device::IssueLog& issues() const { return *run_->issues(); }
+  device::IssueLog& issues() { return *run_->issues(); }
   /// Labels each later recorded operation with the span that is open at that time.
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
   /// Runs a step that records passes. Later steps run only the passes of their first micro-batch. For the other
