@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -294,21 +295,37 @@ TEST(NcclDouble, RefusesMemoryOfTheHost) {
   });
 }
 
+// Expects windows of two ranks to be mapped, or not to be mapped.
+void expect_mapped_windows(bool mapped) {
+  on_ranks(2, [&](Rank& r) {
+    const ncclComm_t world = r.make();
+    const ncclComm_t comm = r.split(world, "group");
+    ncclWindow_t window = nullptr;
+    EXPECT_EQ(ncclCommWindowRegister(comm, r.memory, Rank::floats * sizeof(float), &window, NCCL_WIN_COLL_SYMMETRIC),
+              ncclSuccess);
+    EXPECT_EQ(window->begins.empty(), !mapped);
+    EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
+    for (const ncclComm_t c : {comm, world}) EXPECT_EQ(ncclCommDestroy(c), ncclSuccess);
+  });
+}
+
 TEST(NcclDouble, MapsWindowsOnlyWithinANode) {
   for (const int cards_per_node : {1, 2}) {
-    set_nccl_cards_per_node(cards_per_node);
-    on_ranks(2, [&](Rank& r) {
-      const ncclComm_t world = r.make();
-      const ncclComm_t comm = r.split(world, "group");
-      ncclWindow_t window = nullptr;
-      EXPECT_EQ(ncclCommWindowRegister(comm, r.memory, Rank::floats * sizeof(float), &window, NCCL_WIN_COLL_SYMMETRIC),
-                ncclSuccess);
-      EXPECT_EQ(window->begins.empty(), cards_per_node == 1);
-      EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
-      for (const ncclComm_t c : {comm, world}) EXPECT_EQ(ncclCommDestroy(c), ncclSuccess);
-    });
+    const auto change = NcclChange::cards_per_node(cards_per_node);
+    expect_mapped_windows(cards_per_node == 2);
   }
-  set_nccl_cards_per_node(0);
+}
+
+TEST(NcclDouble, EndsChangesAfterAnError) {
+  const auto fail_with = [](NcclChange (*make)()) {
+    const NcclChange change = make();
+    throw std::runtime_error("a rank failed");
+  };
+  const auto one_card_per_node = [] { return NcclChange::cards_per_node(1); };
+  EXPECT_THROW(fail_with(one_card_per_node), std::runtime_error);
+  expect_mapped_windows(true);
+  EXPECT_THROW(fail_with(NcclChange::no_mapped_windows), std::runtime_error);
+  expect_mapped_windows(true);
 }
 
 TEST(NcclDouble, RegistersOnlyWholeBlocksOfMappedMemory) {

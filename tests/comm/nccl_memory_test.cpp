@@ -82,10 +82,9 @@ TEST(NcclMemoryOfNodes, IsWithinOnePercentOfTheEstimateAndCounted) {
   for (const int here : {1, 2, 4}) {
     std::vector<int> nodes(2 * here, 0);
     std::fill(nodes.begin() + here, nodes.end(), 1);
-    cuda_double::set_nccl_cards_per_node(here);
+    const auto change = cuda_double::NcclChange::cards_per_node(here);
     with_cards(2 * here, expect_estimates, {}, nullptr, nodes);
   }
-  cuda_double::set_nccl_cards_per_node(0);
 }
 
 TEST_P(NcclMemory, IsTakenForConnectedRoutesOnly) {

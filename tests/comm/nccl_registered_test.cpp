@@ -133,7 +133,7 @@ TEST_F(NcclRegistered, AbortedCommunicatorsKeepNoRegistration) {
 }
 
 TEST_F(NcclRegistered, FailedRegistrationIsReportedWithARemedy) {
-  cuda_double::let_nccl_register(false);
+  const auto change = cuda_double::NcclChange::no_registrations();
   Failures failures;
   std::atomic<int> told = 0;
   with_cards(
@@ -154,7 +154,6 @@ TEST_F(NcclRegistered, FailedRegistrationIsReportedWithARemedy) {
       },
       registering, &failures);
   EXPECT_EQ(told, 2);
-  cuda_double::let_nccl_register(true);
 }
 
 TEST_F(NcclRegistered, RanksOnOneCardReportMissingRegistration) {

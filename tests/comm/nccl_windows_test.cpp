@@ -106,7 +106,7 @@ TEST_F(FullCard, MakesAllRanksKeepTheirWindows) {
 }
 
 TEST(NcclWindows, AreRefusedIfNcclCannotMapThem) {
-  cuda_double::let_nccl_map_windows(false);
+  const auto change = cuda_double::NcclChange::no_mapped_windows();
   with_cards(2, [](const CardWorld& w) {
     Windows windows(w.world);
     try {
@@ -119,7 +119,6 @@ TEST(NcclWindows, AreRefusedIfNcclCannotMapThem) {
                    "the other cards of the group; legal here: direct");
     }
   });
-  cuda_double::let_nccl_map_windows(true);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST_P(ConnectionEstimateOfNodes, IsWithinOnePercentBeforeAndAfterAStep) {
     estimates.push_back(meta.instance().context.allocator()->stats().used_in(device::Category::connection));
   }
   device::load_kernels_at_start();
-  cuda_double::set_nccl_cards_per_node(2);
+  const auto change = cuda_double::NcclChange::cards_per_node(2);
   const auto on_rank = [&](const comm::ProcessGroup& world) {
     kernels::cpu::set_thread_count(1);
     TrainingRun run(recipe, world);
@@ -86,7 +86,6 @@ TEST_P(ConnectionEstimateOfNodes, IsWithinOnePercentBeforeAndAfterAStep) {
     expect_estimate("after a step");
   };
   comm::with_ranks(4, on_rank, {.node_of_rank = nodes});
-  cuda_double::set_nccl_cards_per_node(0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -41,20 +41,25 @@ int64_t nccl_registration_faults() {
   return nccl_registry().registration_faults;
 }
 
-void let_nccl_register(bool works) {
-  Lock lock(nccl_world().mutex);
-  nccl_registry().registers = works;
+namespace {
+
+// Sets a member of the registry. Returns a function that restores its previous value.
+template <class T>
+std::function<void()> changed(T NcclRegistry::*member, T value) {
+  const auto set = [member](T to) {
+    Lock lock(nccl_world().mutex);
+    return std::exchange(nccl_registry().*member, to);
+  };
+  return [set, before = set(value)] { set(before); };
 }
 
-void set_nccl_cards_per_node(int cards) {
-  Lock lock(nccl_world().mutex);
-  nccl_registry().cards_per_node = cards;
-}
+}  // namespace
 
-void let_nccl_map_windows(bool maps) {
-  Lock lock(nccl_world().mutex);
-  nccl_registry().maps_windows = maps;
-}
+NcclChange NcclChange::cards_per_node(int cards) { return NcclChange(changed(&NcclRegistry::cards_per_node, cards)); }
+
+NcclChange NcclChange::no_registrations() { return NcclChange(changed(&NcclRegistry::registers, false)); }
+
+NcclChange NcclChange::no_mapped_windows() { return NcclChange(changed(&NcclRegistry::maps_windows, false)); }
 
 void nccl_pages_go(const void* begin, int64_t bytes) {
   const auto from = reinterpret_cast<uintptr_t>(begin), to = from + static_cast<uintptr_t>(bytes);
@@ -62,12 +67,6 @@ void nccl_pages_go(const void* begin, int64_t bytes) {
   for (const NcclSidePtr& s : nccl_registry().sides)
     for (const auto& [first, size] : s->registered)
       if (first < to && from < first + static_cast<uintptr_t>(size)) ++nccl_registry().registration_faults;
-}
-
-void set_nccl_room(int ctas) {
-  Lock lock(nccl_world().mutex);
-  nccl_registry().ctas = ctas;
-  nccl_changed();
 }
 
 void lose_nccl_ranks(int device) {

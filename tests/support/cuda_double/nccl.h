@@ -22,7 +22,9 @@
 
 #include <nccl.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hexad::cuda_double {
@@ -44,19 +46,31 @@ int64_t nccl_registrations();
 /// Returns the number of faults so far. A fault is a registration that still existed when ncclCommDestroy ended its
 /// communicator, or when its pages were unmapped.
 int64_t nccl_registration_faults();
-/// Makes later registrations succeed or fail.
-void let_nccl_register(bool works);
-/// Makes each `cards` consecutive devices a separate node, for later communicators; 0, the default: all devices are on
-/// one node. Ranks of different nodes are connected over a network, and their buffers have other sizes
-/// (nccl_buffers.h). Windows of a communicator on several nodes are not mapped.
-void set_nccl_cards_per_node(int cards);
-/// Sets whether later windows are mapped. As in NCCL 2.28, the registration of a window succeeds in both cases.
-void let_nccl_map_windows(bool maps);
+
+/// Change of the double during the lifetime of the object. The destructor restores the previous state, even if a rank
+/// throws.
+class NcclChange {
+ public:
+  /// Makes each `cards` consecutive devices a separate node, for communicators that are made after this call; by
+  /// default, all devices are on one node. Ranks of different nodes are connected over a network, and their buffers
+  /// have other sizes (nccl_buffers.h). Windows of a communicator on several nodes are not mapped.
+  [[nodiscard]] static NcclChange cards_per_node(int cards);
+  /// Makes registrations fail.
+  [[nodiscard]] static NcclChange no_registrations();
+  /// Leaves windows unmapped. As in NCCL 2.28, their registration succeeds nevertheless.
+  [[nodiscard]] static NcclChange no_mapped_windows();
+  ~NcclChange() { restore_(); }
+  NcclChange(const NcclChange&) = delete;
+  NcclChange& operator=(const NcclChange&) = delete;
+
+ private:
+  explicit NcclChange(std::function<void()> restore) : restore_(std::move(restore)) {}
+  const std::function<void()> restore_;
+};
+
 /// Counts a fault for each registration that overlaps these pages. The driver's double calls this function before it
 /// unmaps the pages.
 void nccl_pages_go(const void* begin, int64_t bytes);
-/// Sets the number of thread blocks that operations may use together on a device, 132 by default.
-void set_nccl_room(int ctas);
 /// Simulates the loss of the ranks on `device`: ncclRemoteError becomes the asynchronous error of their peers on other
 /// devices.
 void lose_nccl_ranks(int device);

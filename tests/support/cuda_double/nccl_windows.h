@@ -6,7 +6,7 @@
 #include <vector>
 
 /// The structure behind ncclWindow_t: the address of the window of each rank. The double's ranks are threads, so these
-/// addresses are valid on all of its devices. Empty if windows are not mapped (let_nccl_map_windows).
+/// addresses are valid on all of its devices. Empty if windows are not mapped (NcclChange::no_mapped_windows()).
 struct ncclWindow_vidmem {
   std::vector<const char*> begins;
 };
