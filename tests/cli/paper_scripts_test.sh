@@ -196,6 +196,11 @@ STAND_IN
     rm -f starts
     expect_interrupted
   done
+  # The folder has rows of an earlier version of the script, whose cases did not name the level of ZeRO.
+  script=mesh_step
+  echo 'rounds 1, 100mbit' >mesh_step/settings
+  expect 2 call
+  expect_text err "mesh_step has rows of other settings: rounds 1, 100mbit; this call has: cases of ep and zero, rounds 1, "
   rm -f starts
   script=monta_step
   FAILING=1 expect_interrupted

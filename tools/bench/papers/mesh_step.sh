@@ -33,17 +33,18 @@ done
 need_bench train_schedules
 rate_bits=$(bits "$rate")
 kept=${output:-$scratch}
-keep_settings "$kept" "rounds $rounds, $rate"
+fifo=distributed.priority=[]
+pairs=schedule.pipeline.overlap=micro_batches,chunk_by=tokens,chunks=2
+schedules=(plain "fifo:$fifo" n4:chunk_by=tokens,chunks=4)
+for n in 4 8; do schedules+=("s4n$n:chunk_by=tokens,chunks=$n,memory_reuse=s4"); done
+schedules+=("pairs:$pairs" "s4pairs:$pairs,memory_reuse=s4" "s4pairs-fifo:$pairs,memory_reuse=s4,$fifo")
+args=() names=()
+for schedule in "${schedules[@]}"; do args+=(--schedule "$schedule") names+=("${schedule%%:*}"); done
+keep_settings "$kept" "cases of ep and zero, rounds $rounds, $rate, schedules ${names[*]}"
 
 machine
 echo "testbed:   2 nodes of 4 ranks and one core, one link per rank: $rate, and $free for links that take almost no time"
 echo "rounds:    $rounds"
-fifo=distributed.priority=[]
-args=(--schedule plain --schedule "fifo:$fifo" --schedule n4:chunk_by=tokens,chunks=4)
-for n in 4 8; do args+=(--schedule "s4n$n:chunk_by=tokens,chunks=$n,memory_reuse=s4"); done
-pairs=schedule.pipeline.overlap=micro_batches,chunk_by=tokens,chunks=2
-args+=(--schedule "pairs:$pairs" --schedule "s4pairs:$pairs,memory_reuse=s4"
-  --schedule "s4pairs-fifo:$pairs,memory_reuse=s4,$fifo")
 for ep in $experts; do
   for level in $zero; do
     for links in "$rate" $free; do
