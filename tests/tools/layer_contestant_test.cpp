@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <sstream>
 
 #include "tests/training/training.h"
@@ -60,6 +61,21 @@ TEST(LayerContestant, ScheduleS2HasNoSecondBackwardGraph) {
   const std::vector<std::string> tasks = backward_tasks("pause_after_gate");
   EXPECT_FALSE(tasks.empty());
   for (const std::string& task : tasks) EXPECT_EQ(task.find("shares.all_gather"), std::string::npos) << task;
+}
+
+TEST(LayerContestant, NamesTheLinksThatPredictionsAssume) {
+  on_ranks(2, [](const comm::ProcessGroup& world) {
+    const Recipe recipe = small_recipe({"parallel.ep=2", "model.moe.aux_loss.coefficient=0"});
+    const mesh::Mesh mesh(world, recipe.parallel.sizes());
+    bench::LayerContestant layer("layer", recipe, mesh, both_passes);
+    layer.step();
+    plan::Predictor predictor(recipe, mesh);
+    layer.predict(&predictor);
+    EXPECT_EQ(layer.assumed_links(), std::set<std::string>{"all_to_all of ep, 2 ranks, within a node"});
+    predictor.rates.links = {{schedule::TaskKind::all_to_all, "ep", 2, false, schedule::TimeCurve::linear(1e-4, 1e9)}};
+    layer.predict(&predictor);
+    EXPECT_EQ(layer.assumed_links(), std::set<std::string>{});
+  });
 }
 
 TEST(LayerContestant, GraphOfAnUnexpectedPassThrows) {

@@ -101,6 +101,10 @@ void LayerContestant::step() {
 }
 
 void LayerContestant::predict(const plan::Predictor* predictor) {
+  assumed_links_.clear();
+  const auto add_assumed = [&](const auto& work) {
+    for (std::string& link : schedule::unmeasured_links(work, predictor->rates)) assumed_links_.insert(std::move(link));
+  };
   for (size_t pass = 0; pass < passes_; ++pass) {
     std::vector<Timeline> timelines(mesh_.world().size());
     for (const schedule::TaskGraph& mine : graphs_[pass]) {
@@ -112,10 +116,13 @@ void LayerContestant::predict(const plan::Predictor* predictor) {
       auto next = simulate(graphs, predictor->rates, plan::rank_groups(mesh_.layout(), mesh_.world().node_of_rank()),
                            schedule::drive_of(context_));
       for (size_t r = 0; r < next.size(); ++r) append(timelines[r], std::move(next[r]));
+      for (const schedule::TaskGraph* graph : graphs) add_assumed(*graph);
     }
     if (!predictor) continue;
     Prediction& whole = results_[pass].predicted.emplace();
-    whole.outside = outside_seconds(pass, predictor->rates);
+    const schedule::TaskSpec outside = outside_of(pass);
+    whole.outside = outside.cost.wire_bytes > 0 ? predictor->rates.seconds(outside) : 0;
+    add_assumed(outside);
     for (const Timeline& t : timelines) whole.graph = std::max(whole.graph, t.total());
     if (options_.exchange && pass == 0) predict_parts(timelines);
     foreseen_[pass] = std::move(timelines[mesh_.world().rank()]);
@@ -180,7 +187,7 @@ Tensor LayerContestant::normals(const Shape& shape, std::string_view name) {
   return out;
 }
 
-double LayerContestant::outside_seconds(size_t pass, const schedule::Rates& rates) const {
+schedule::TaskSpec LayerContestant::outside_of(size_t pass) const {
   double bytes = results_[pass].measured.tp_bytes;
   for (const schedule::TaskGraph& graph : graphs_[pass])
     for (const schedule::Task& task : graph.tasks()) bytes -= tensor_bytes(task.spec.cost);
@@ -191,7 +198,7 @@ double LayerContestant::outside_seconds(size_t pass, const schedule::Rates& rate
   gathering.cost.group_size = mesh_.size(axis);
   gathering.cost.crosses_nodes = mesh_[axis].crosses_nodes();
   gathering.cost.wire_bytes = std::llround(std::max(0.0, bytes));
-  return gathering.cost.wire_bytes > 0 ? rates.seconds(gathering) : 0;
+  return gathering;
 }
 
 Measurement LayerContestant::timed(size_t pass, const std::function<void()>& work) {

@@ -6,6 +6,7 @@
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,6 +70,9 @@ class LayerContestant final : public schedule::GraphRunner {
   /// Predicts the timelines of the last step from the task graphs of all ranks. If `predictor` is null, only sends this
   /// rank's graphs. Collective.
   void predict(const plan::Predictor* predictor);
+  /// Returns the links that the last predict() took from a default machine (schedule::unmeasured_links()); none if its
+  /// `predictor` was null.
+  const std::set<std::string>& assumed_links() const { return assumed_links_; }
 
   /// Returns an SVG picture of a pass of the last step on this rank. `pass` is an index of pass_names.
   std::string picture(size_t pass, std::string_view title) const;
@@ -84,7 +88,8 @@ class LayerContestant final : public schedule::GraphRunner {
   autograd::Value forward(autograd::Tape& tape, const autograd::Value& x,
                           const layers::ForwardContext& forward_context) const;
   tensor::Tensor normals(const tensor::Shape& shape, std::string_view name);
-  double outside_seconds(size_t pass, const schedule::Rates& rates) const;
+  /// Returns the gathering of tensor-parallel ranks outside of the graphs of a pass; it may have no bytes.
+  schedule::TaskSpec outside_of(size_t pass) const;
   Measurement timed(size_t pass, const std::function<void()>& work);
   /// Measures the parts of the last forward pass.
   void measure_parts();
@@ -115,6 +120,7 @@ class LayerContestant final : public schedule::GraphRunner {
   std::array<std::vector<schedule::TaskGraph>, 2> graphs_;
   std::array<schedule::Timeline, 2> seen_;
   std::array<std::optional<schedule::Timeline>, 2> foreseen_;
+  std::set<std::string> assumed_links_;
 };
 
 }  // namespace hexad::bench

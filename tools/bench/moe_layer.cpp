@@ -18,7 +18,8 @@
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
 // model.moe.dense_residual, the dense MLP. Predictions still cover only the layer. With shared: beside, they include
 // the dense MLP, which is then a task of the layer.
-// --profile: cluster file for predictions. If the file states bursts of links, all links are idle before each pass
+// --profile: cluster file for predictions. Links that the file lacks are those of a default machine; the program names
+// them on standard error. If the file states bursts of links, all links are idle before each pass
 // until they can send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with
 // "predicted", layer, schedule, pass, and the two predicted numbers below.
 // --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of its last pass by
@@ -56,6 +57,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "framework/base/ordinal.h"
@@ -163,6 +165,7 @@ class Bench {
       if (first() && !options_.profile.empty()) predictor.emplace(recipe, mesh_of(recipe));
       c.step();
       c.predict(predictor ? &*predictor : nullptr);
+      name_assumed_links(c);
       if (first() && options_.rounds == 0) print_predictions(layer, c);
     }
     for (int round = 1; round <= options_.rounds; ++round)
@@ -188,6 +191,14 @@ class Bench {
     auto& mesh = meshes_[mesh::Layout(sizes, world_.size()).to_string()];
     if (!mesh) mesh = std::make_unique<mesh::Mesh>(world_, sizes);
     return *mesh;
+  }
+
+  // Names each link that the cluster file lacks once.
+  void name_assumed_links(const LayerContestant& c) {
+    std::vector<std::string> links;
+    for (const std::string& link : c.assumed_links())
+      if (named_links_.insert(link).second) links.push_back(link);
+    if (!links.empty()) fmt::print(stderr, "moe_layer: {}\n", plan::text_of_assumed(options_.profile, links));
   }
 
   static void print(const std::string& layer, int round, const LayerContestant& c) {
@@ -295,6 +306,7 @@ class Bench {
   const comm::ProcessGroup& world_;
   const LayerContestant::Options of_contestants_;
   bool tasks_listed_ = false;
+  std::set<std::string> named_links_;  // links that name_assumed_links() has named
   std::vector<NamedSchedule> schedules_;
   std::map<std::string, std::unique_ptr<mesh::Mesh>> meshes_;
   std::map<std::string, plan::GranularitySearch> searches_;

@@ -18,7 +18,8 @@
 //   seconds of one layer's forward, mean over layers and micro-batches, on the slowest rank
 //   seconds of one layer's forward and backward, with the router and the exchanges outside of the passes, mean over
 //   layers and micro-batches, on the slowest rank
-//   the previous value as predicted by the simulator with the rates of --profile; "-" without a profile
+//   the previous value as predicted by the simulator with the rates of --profile; "-" without a profile. Links that the
+//   profile lacks are those of a default machine; the program names them on standard error
 //   means over the ranks:
 //     seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its peers
 //     three values, summed over all passes: seconds with an all-to-all, seconds with an all-to-all or an all-gather,
@@ -40,6 +41,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "framework/base/clock.h"
@@ -209,6 +211,10 @@ class Contestant {
   const std::string& name() const { return name_; }
   /// Returns the predicted seconds; nullopt without a profile.
   std::optional<double> predicted() const { return predicted_; }
+  /// Returns the profile; empty if there is none.
+  const std::string& profile() const { return recipe_.schedule.profile; }
+  /// Returns the links that the predictions took from a default machine.
+  const std::vector<std::string>& assumed_links() const { return assumed_links_; }
 
   /// Predicts the passes, makes the open choices, and warms up.
   void prepare() {
@@ -224,10 +230,13 @@ class Contestant {
       }
       schedule_ = choice.current().schedule;
       predicted_ = choice.current().predicted;
+      assumed_links_ = plan::assumed_links(choice.candidates());
       if (world_.rank() == 0) fmt::print("chosen\t{}\t{}\n", name_, plan::ScheduleChoice::to_string(choice.current()));
     } else {
-      predicted_ =
-          plan::predicted_schedule(recipe_, instance().extensions, predictor, world_.group(), schedule_).predicted;
+      const plan::ScheduleCandidate candidate =
+          plan::predicted_schedule(recipe_, instance().extensions, predictor, world_.group(), schedule_);
+      predicted_ = candidate.predicted;
+      assumed_links_ = plan::assumed_links({&candidate, 1});
     }
     if (recipe_.schedule.profile.empty()) predicted_.reset();
   }
@@ -289,6 +298,7 @@ class Contestant {
   const double rest_;
   moe::MoeSchedule schedule_ = recipe_.schedule.moe.settled();
   std::optional<double> predicted_;
+  std::vector<std::string> assumed_links_;
 };
 
 class Bench {
@@ -306,6 +316,7 @@ class Bench {
 
   void run() {
     for (Contestant& c : contestants_) c.prepare();
+    if (world_.rank() == 0) name_assumed_links();
     for (int round = 1; round <= options_.rounds; ++round)
       for (Contestant& c : contestants_) {
         const Measurement m = c.step();
@@ -314,6 +325,16 @@ class Bench {
   }
 
  private:
+  // Names the links that the profiles lack.
+  void name_assumed_links() const {
+    std::map<std::string, std::set<std::string>> by_profile;
+    for (const Contestant& c : contestants_)
+      if (!c.profile().empty()) by_profile[c.profile()].insert(c.assumed_links().begin(), c.assumed_links().end());
+    for (const auto& [profile, links] : by_profile)
+      if (!links.empty())
+        fmt::print(stderr, "train_schedules: {}\n", plan::text_of_assumed(profile, {links.begin(), links.end()}));
+  }
+
   static void print(int round, const Contestant& c, const Measurement& m) {
     fmt::print("{}\t{}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.6f}\t{}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.1f}\t{:.0f}", round,
                c.name(), m.step, m.passes, m.forward, m.layer,
