@@ -82,7 +82,7 @@ TEST(Meshes, AreTestedInTwoStepsOnlyIfTheyHaveTwoLevels) {
             EXPECT_GT(comm::NodeGrid(of_group).places(), 0);
             all = all && comm::NodeGrid(of_group).two_levels();
           }
-        EXPECT_EQ(has_two_levels(layout), all);
+        EXPECT_EQ(has_two_levels(layout, nodes), all);
         in_any_order = in_any_order || all;
       }
       EXPECT_EQ(option.matters(m), in_any_order) << Variant(m).text();

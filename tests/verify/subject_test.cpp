@@ -289,12 +289,27 @@ TEST_F(SubjectTest, TwoStepsNeedAnOrderOfAxesWithEveryEpGroupOnTwoNodes) {
   };
   const auto reason = [](std::string_view order) {
     return cat("all_to_all=hierarchical with order=", order,
-               " needs every ep group on two nodes, with several ranks on each");
+               " needs every ep group on several nodes, with several ranks on each");
   };
   EXPECT_EQ(illegal("tp=2,ep=4", "auto"), "");
   EXPECT_EQ(illegal("tp=2,ep=4", "ep-tp-dp-cp-pp"), reason("ep-tp-dp-cp-pp"));
   EXPECT_EQ(illegal("pp=2,ep=4", "auto"), reason("auto"));
   EXPECT_EQ(illegal("pp=2,ep=4", "pp-dp-ep-cp-tp"), "");
+}
+
+TEST_F(SubjectTest, NodesOfProcessesReplaceTheNodesOfThreads) {
+  const auto illegal = [&](const std::vector<int>& nodes, const char* text) {
+    return Subject(completed(small_recipe()), registry, 2, scratch.path(), CardsOfThreads::one, nodes)
+        .illegal(layout(text, 4));
+  };
+  EXPECT_EQ(illegal({0, 0, 0, 0}, "ep=4,window=yes"), "");
+  EXPECT_EQ(illegal({0, 1, 1, 0}, "ep=2,window=yes"), "window=yes needs every ep group on one node");
+  const char* const two_steps = "ep=4,all_to_all=hierarchical";
+  EXPECT_EQ(illegal({0, 1, 0, 1}, two_steps), "");
+  for (const std::vector<int>& nodes : {std::vector{0, 0, 0, 0}, {0, 0, 0, 1}, {0, 1, 2, 3}})
+    EXPECT_EQ(illegal(nodes, two_steps),
+              "all_to_all=hierarchical with order=auto needs every ep group on several nodes, with several ranks on "
+              "each");
 }
 
 TEST_F(SubjectTest, WindowsOfCardsNeedNccl) {

@@ -133,8 +133,14 @@ void require_finite(const Expected& step, int64_t number, const std::string& rui
 
 }  // namespace
 
-Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder, CardsOfThreads cards)
-    : recipe_(std::move(recipe)), extensions_(extensions), steps_(steps), folder_(std::move(folder)), cards_(cards) {
+Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder, CardsOfThreads cards,
+                 std::vector<int> node_of_rank)
+    : recipe_(std::move(recipe)),
+      extensions_(extensions),
+      steps_(steps),
+      folder_(std::move(folder)),
+      cards_(cards),
+      node_of_rank_(std::move(node_of_rank)) {
   require_small(recipe_, extensions_);
   recipe_.train.precision = Precision::f64, recipe_.optim.moment_dtype = optim::MomentDtype::f32;
   recipe_.optim.main_weights = optim::MainWeights::f32;
@@ -214,9 +220,10 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
 
 namespace {
 
-// Returns the reason why ranks on nodes_of_threads() cannot have windows; empty if they can. Only NCCL maps the memory
-// of several cards, and threads on several cards use it only if the recipe says so.
-std::string window_problem(const Recipe& recipe, int world, CardsOfThreads cards) {
+// Returns the reason why ranks on these nodes cannot have windows; empty if they can. Only NCCL maps the memory of
+// several cards, and threads on several cards use it only if the recipe says so.
+std::string window_problem(const Recipe& recipe, const mesh::Layout& layout, const std::vector<int>& node_of_rank,
+                           CardsOfThreads cards) {
   if (recipe.device == device::DeviceKind::cuda) {
     using enum comm::DeviceCollectives;
     const comm::DeviceCollectives collectives = recipe.distributed.device_collectives;
@@ -224,12 +231,15 @@ std::string window_problem(const Recipe& recipe, int world, CardsOfThreads cards
     if (cards == CardsOfThreads::several && collectives != nccl)
       return "window=yes of threads on several GPUs needs distributed.device_collectives nccl";
   }
-  const mesh::Layout layout(recipe.parallel.sizes(), world);
-  const bool across = !group_across_nodes(layout, Axis::ep, nodes_of_threads(world)).empty();
+  const bool across = !group_across_nodes(layout, Axis::ep, node_of_rank).empty();
   return across ? "window=yes needs every ep group on one node" : "";
 }
 
 }  // namespace
+
+std::vector<int> Subject::nodes_of(int world) const {
+  return node_of_rank_.empty() ? nodes_of_threads(world) : node_of_rank_;
+}
 
 std::string Subject::illegal(const Variant& variant) const {
   if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
@@ -238,11 +248,12 @@ std::string Subject::illegal(const Variant& variant) const {
     return cat("subject=", variant["subject"], " changes nothing in this recipe; expected a subject that does");
   try {
     const Recipe recipe = recipe_for(variant);
-    if (variant["all_to_all"] == "hierarchical" &&
-        !has_two_levels(mesh::Layout(recipe.parallel.sizes(), variant.mesh.world())))
+    const mesh::Layout layout(recipe.parallel.sizes(), variant.mesh.world());
+    const std::vector<int> nodes = nodes_of(layout.world());
+    if (variant["all_to_all"] == "hierarchical" && !has_two_levels(layout, nodes))
       return cat("all_to_all=hierarchical with order=", variant["order"],
-                 " needs every ep group on two nodes, with several ranks on each");
-    return variant["window"] == "yes" ? window_problem(recipe, variant.mesh.world(), cards_) : "";
+                 " needs every ep group on several nodes, with several ranks on each");
+    return variant["window"] == "yes" ? window_problem(recipe, layout, nodes, cards_) : "";
   } catch (const Error& e) {
     return rule_of(e.what());
   }

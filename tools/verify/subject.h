@@ -26,10 +26,11 @@ enum class CardsOfThreads : uint8_t { one, several };
 class Subject {
  public:
   /// Makes a subject that is computed in f64, with an optim.eps of at least 1e-5 and an optim.min_lr_ratio of at least
-  /// 0.1. `recipe` must be valid and complete. Checkpoints of runs are written to `folder`. Throws Error(usage) if the
-  /// model or the batch is too big to be computed many times on one machine.
+  /// 0.1. `recipe` must be valid and complete. Checkpoints of runs are written to `folder`. `node_of_rank` is the node
+  /// of each rank if ranks are processes; if it is empty, ranks are threads on nodes_of_threads(). Throws Error(usage)
+  /// if the model or the batch is too big to be computed many times on one machine.
   Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder,
-          CardsOfThreads cards = CardsOfThreads::one);
+          CardsOfThreads cards = CardsOfThreads::one, std::vector<int> node_of_rank = {});
 
   /// Returns the recipe changed for `variant`. Its runs save to folder()/`name`. Throws Error(usage) like `hexad
   /// train`.
@@ -60,6 +61,7 @@ class Subject {
 
  private:
   void open_data();
+  std::vector<int> nodes_of(int world) const;
   Recipe recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides,
                     device::DeviceKind device) const;
   std::vector<std::string> overrides_of(std::string_view kind) const;
@@ -69,7 +71,8 @@ class Subject {
   int steps_;
   std::string folder_;
   CardsOfThreads cards_;
-  config::Document plain_;  // the recipe with plain options, before overrides
+  std::vector<int> node_of_rank_;  // empty: nodes_of_threads()
+  config::Document plain_;         // the recipe with plain options, before overrides
   std::shared_ptr<const data::Source> source_, heldout_;
   std::string source_text_;
 };

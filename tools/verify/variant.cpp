@@ -337,12 +337,13 @@ std::vector<int> nodes_of_threads(int world) {
   return nodes;
 }
 
-bool has_two_levels(const mesh::Layout& layout) {
-  const std::vector<int> nodes = nodes_of_threads(layout.world());
+bool has_two_levels(const mesh::Layout& layout, const std::vector<int>& node_of_rank) {
   bool all = true;
   mesh::for_each_group(
       layout.world(), [&](int rank) { return layout.members(Axis::ep, rank); },
-      [&](const std::vector<int>& ranks) { all = all && comm::NodeGrid(comm::nodes_of(ranks, nodes)).two_levels(); });
+      [&](const std::vector<int>& ranks) {
+        all = all && comm::NodeGrid(comm::nodes_of(ranks, node_of_rank)).two_levels();
+      });
   return all;
 }
 

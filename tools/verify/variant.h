@@ -33,9 +33,9 @@ std::vector<MeshSizes> meshes_of(int world);
 /// between both. For any other `world`, all ranks are on one node.
 std::vector<int> nodes_of_threads(int world);
 
-/// True if every ep group of `layout` has several ranks on each of the two nodes of nodes_of_threads(). Rows can then
-/// be exchanged in two steps, inside nodes and between nodes.
-bool has_two_levels(const mesh::Layout& layout);
+/// True if every ep group of `layout` is on several nodes, with the same number of ranks on each, at least two. Rows
+/// can then be exchanged in two steps, inside nodes and between nodes.
+bool has_two_levels(const mesh::Layout& layout, const std::vector<int>& node_of_rank);
 
 /// A setting with several values. The first value is the plain value.
 struct Option {

@@ -236,7 +236,7 @@ ExitCode verify_in_world(const VerifyArguments& o, const Extensions& extensions,
   std::optional<ScratchFolder> scratch;
   if (first) scratch.emplace();
   const std::string folder = broadcast_text(first ? scratch->path() : "", 0, world.group(), context);
-  const Subject subject(loaded.recipe, extensions, o.steps, folder);
+  const Subject subject(loaded.recipe, extensions, o.steps, folder, CardsOfThreads::one, world.group().node_of_rank());
   const Selection selection = selected(o, subject);
   if (first) print_subject(o, loaded, subject);
   Oracles oracles(subject, first ? Saves::yes : Saves::no);
