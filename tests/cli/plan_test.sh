@@ -235,7 +235,10 @@ test_validate_overrides_keys_of_the_cluster() {
   expect_text out "start it here with: "
   expect_no_text out "cluster.machine.nodes"
   expect 2 "$HEXAD" validate model.yaml --world 8 cluster.machine.nodes=1
-  expect_text err "cluster.machine.nodes=1 is given without --cluster"
+  expect_text err "command line: cluster.machine.nodes=1: the override is given without --cluster"
+  expect 2 "$HEXAD" validate model.yaml --world 8 cluster.machine.nodes=1 --json
+  expect_text out '"valid": false' '"exit_code": 2' '"file": null' '"override": "cluster.machine.nodes=1"' \
+    '"message": "the override is given without --cluster'
 }
 
 test_uneven_groups_are_named() {

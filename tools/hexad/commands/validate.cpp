@@ -290,6 +290,9 @@ base::ExitCode print_nearest(const ValidateArguments& options, config::Document 
 }
 
 base::ExitCode validate(const ValidateArguments& options, const train::Extensions& extensions) {
+  if (options.cluster.empty() && !options.cluster_overrides.empty())
+    base::fail(base::ExitCode::usage, config::command_line_source, "cluster.", options.cluster_overrides.front(),
+               ": the override is given without --cluster; expected --cluster FILE, whose key it replaces");
   config::Document document = config::load(options.recipe, options.overrides, options.include_root);
   if (options.run_dir) {
     fmt::print("{}\n", load_to_train(document, extensions, options.world).run.dir);
@@ -368,9 +371,6 @@ void add_validate(const Program& program) {
     ValidateArguments arguments = *options;
     DividedOverrides overrides = divided(options->overrides);
     arguments.overrides = std::move(overrides.recipe), arguments.cluster_overrides = std::move(overrides.cluster);
-    if (arguments.cluster.empty() && !arguments.cluster_overrides.empty())
-      base::fail(base::ExitCode::usage, "cluster.", arguments.cluster_overrides.front(),
-                 " is given without --cluster; expected --cluster FILE, whose key it replaces");
     const auto run = [&] { return validate(arguments, program.extensions); };
     return arguments.json ? with_json_problems(arguments.recipe, arguments.overrides, run) : run();
   }));
