@@ -384,6 +384,19 @@ test_step_is_simulated_with_its_timeline() {
     '"peak_flops_per_second": ' '"mfu": '
 }
 
+test_trace_of_a_step_shows_traffic_inside_a_domain_as_intra() {
+  write_model
+  expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/gb200-nvl72.yaml" --world 8 parallel.ep=8 \
+    --trace joined.json.gz
+  gzip -dc joined.json.gz >joined.json || failed "joined.json.gz is not a gzip file"
+  expect_text joined.json '"cat":"ep (intra)'
+  expect_no_text joined.json '(inter)'
+  expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/gb200-nvl72.yaml" --world 8 parallel.ep=8 \
+    cluster.machine.domain=4 --trace divided.json.gz
+  gzip -dc divided.json.gz >divided.json || failed "divided.json.gz is not a gzip file"
+  expect_text divided.json '"cat":"ep (inter)'
+}
+
 test_slower_network_makes_a_slower_step() {
   write_model
   local fast slow

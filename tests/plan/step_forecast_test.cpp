@@ -166,8 +166,10 @@ TEST(StepPrices, UnevenGroupsAreAssumptionsOfTheStep) {
 TEST(StepPrices, JoinTheNodesOfADomain) {
   Cluster cluster = two_nodes();
   EXPECT_EQ(StepPrices(Prices(cluster), {0, 1}).contention({}, 8).nodes_of_domain, 1);
+  EXPECT_EQ(StepPrices(Prices(cluster), {0, 0, 1}).domain_of_rank(), (std::vector<int>{0, 0, 1}));
   cluster.machine->domain = 2 * cluster.machine->ranks_per_node;
   EXPECT_EQ(StepPrices(Prices(cluster), {0, 1}).contention({}, 8).nodes_of_domain, 2);
+  EXPECT_EQ(StepPrices(Prices(cluster), {0, 1, 2, 3}).domain_of_rank(), (std::vector<int>{0, 0, 1, 1}));
 }
 
 TEST(StepPrices, RefuseUnknownCollectives) {

@@ -22,7 +22,7 @@ using schedule::Timeline;
 using telemetry::TraceEvent;
 
 const std::string micro_batch = "forward, micro-batch 0", moe = "layers.0.moe forward";
-const std::vector<int> two_nodes{0, 1}, one_node{0, 0};
+const std::vector<int> two_domains{0, 1}, one_domain{0, 0};
 
 Issue kernel(int64_t seconds, int32_t span, std::vector<int32_t> after = {}) {
   return {"pointwise", "add", Lane::compute, MemoryWork{seconds}, span, std::move(after)};
@@ -38,7 +38,7 @@ StepForecast forecast() {
                     .spans = {{micro_batch, -1}, {moe, 0}}};
   StepForecast forecast;
   forecast.records = {std::move(record)};
-  forecast.simulated = simulate_step(forecast.records, two_nodes,
+  forecast.simulated = simulate_step(forecast.records, {0, 1},
                                      [](const StepRecord&, const Issue& issue) {
                                        if (const auto* work = std::get_if<CommunicationWork>(&issue.work))
                                          return static_cast<double>(work->sent);
@@ -91,20 +91,20 @@ telemetry::TraceRecords measured() {
 }
 
 TEST(StepTrace, HasThePartsOfTheModelAndTheRowsOfAMeasuredTrace) {
-  const telemetry::TraceRecords trace = trace_of(forecast(), two_nodes);
+  const telemetry::TraceRecords trace = trace_of(forecast(), two_domains);
   expect_at(event(trace, "parts", micro_batch), 0, 10);
   expect_at(event(trace, "parts", moe), 2, 9);
   const TraceEvent& sent = event(trace, "ep (inter)", "all_to_all");
   expect_at(sent, 3, 7);
   EXPECT_EQ(std::get<int64_t>(sent.args.at("wire_bytes")), 4);
   EXPECT_EQ(std::get<std::string>(sent.args.at("group")), "ep of 2");
-  expect_at(event(trace_of(forecast(), one_node), "ep (intra)", "all_to_all"), 3, 7);
+  expect_at(event(trace_of(forecast(), one_domain), "ep (intra)", "all_to_all"), 3, 7);
   EXPECT_EQ(std::ranges::count(trace.events, std::string("compute"), &TraceEvent::lane), 4);
   EXPECT_EQ(trace.events.size(), 7U) << "no spans overlap, so no row is split";
 }
 
 TEST(StepTimeline, PredictionHasKernelsByPartAndCommunicationByClass) {
-  const Timeline timeline = predicted_timeline(forecast(), 0, two_nodes);
+  const Timeline timeline = predicted_timeline(forecast(), 0, two_domains);
   EXPECT_EQ(parts_of(timeline, Lane::compute),
             (std::vector<Part>{{micro_batch, 0, 2}, {moe, 2, 3}, {moe, 7, 9}, {micro_batch, 9, 10}}));
   EXPECT_EQ(parts_of(timeline, Lane::inter), (std::vector<Part>{{"ep all_to_all", 3, 7}}));

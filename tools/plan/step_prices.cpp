@@ -209,6 +209,12 @@ int64_t StepPrices::nodes_of_domain() const {
   return std::max<int64_t>(1, prices_.domain() / prices_.ranks_per_node());
 }
 
+std::vector<int> StepPrices::domain_of_rank() const {
+  std::vector<int> domains;
+  for (const int node : node_of_rank_) domains.push_back(static_cast<int>(node / nodes_of_domain()));
+  return domains;
+}
+
 int64_t StepPrices::ranks_of_fullest_node() const {
   std::map<int, int64_t> ranks;
   int64_t most = 1;

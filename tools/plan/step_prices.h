@@ -34,6 +34,8 @@ class StepPrices {
   StepContention contention(const comm::Priorities& priorities, int64_t ranks_of_node) const;
   /// Returns the number of consecutive nodes that the fast link connects.
   int64_t nodes_of_domain() const;
+  /// Returns the domain of the fast link of each rank.
+  std::vector<int> domain_of_rank() const;
 
  private:
   const Prices prices_;

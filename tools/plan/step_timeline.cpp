@@ -112,7 +112,7 @@ std::optional<std::pair<std::string_view, bool>> traffic_of(std::string_view lan
 
 }  // namespace
 
-Timeline predicted_timeline(const StepForecast& forecast, size_t stage, const std::vector<int>& node_of_rank) {
+Timeline predicted_timeline(const StepForecast& forecast, size_t stage, const std::vector<int>& domain_of_rank) {
   const StepRecord& record = forecast.records[stage];
   const std::vector<schedule::Interval>& times = forecast.simulated.ranks[stage].times;
   std::vector<Span> spans;
@@ -121,7 +121,7 @@ Timeline predicted_timeline(const StepForecast& forecast, size_t stage, const st
     if (times[i].length() <= 0) continue;
     if (const auto* work = std::get_if<CommunicationWork>(&issue.work))
       spans.push_back(communication(name_of(static_cast<comm::TrafficClass>(record.groups[work->group].traffic)),
-                                    issue.name, crosses_nodes(record, *work, node_of_rank), work->sent, times[i]));
+                                    issue.name, leaves_domain(record, *work, domain_of_rank), work->sent, times[i]));
     else if (issue.lane != Lane::copy)
       spans.push_back(computation(issue.span >= 0 ? record.spans[issue.span].name : std::string(issue.family),
                                   times[i].begin, times[i].end));

@@ -11,9 +11,9 @@
 
 namespace hexad::plan {
 
-/// Returns the timeline of the simulated rank `forecast.records[stage]`. `node_of_rank` has the node of each rank of
-/// the world.
-schedule::Timeline predicted_timeline(const StepForecast& forecast, size_t stage, const std::vector<int>& node_of_rank);
+/// Returns the timeline of the simulated rank `forecast.records[stage]`. `domain_of_rank` is as in trace_of().
+schedule::Timeline predicted_timeline(const StepForecast& forecast, size_t stage,
+                                      const std::vector<int>& domain_of_rank);
 
 /// Returns the timeline of rank `rank` in a recorded step. Times are relative to the start of the step. Computation
 /// comes from row "device" if the trace has this row, otherwise from row "host" without its waits. In row "device",

@@ -23,17 +23,17 @@ telemetry::TraceEvent event_at(const Interval& at, int rank, double shorter_us) 
           .duration_us = std::max(0.0, 1e6 * at.end - 1e6 * at.begin - shorter_us)};
 }
 
-std::string lane_of(const StepRecord& record, const Issue& issue, const std::vector<int>& nodes) {
+std::string lane_of(const StepRecord& record, const Issue& issue, const std::vector<int>& domain_of_rank) {
   const auto* work = std::get_if<CommunicationWork>(&issue.work);
   if (!work) return std::string(name_of(issue.lane));
   return base::cat(name_of(static_cast<comm::TrafficClass>(record.groups[work->group].traffic)),
-                   crosses_nodes(record, *work, nodes) ? " (inter)" : " (intra)");
+                   leaves_domain(record, *work, domain_of_rank) ? " (inter)" : " (intra)");
 }
 
 telemetry::TraceEvent event_of(const StepRecord& record, const Issue& issue, const Interval& at,
-                               const std::vector<int>& nodes) {
+                               const std::vector<int>& domain_of_rank) {
   telemetry::TraceEvent event = event_at(at, record.rank, rounding_us);
-  event.lane = lane_of(record, issue, nodes);
+  event.lane = lane_of(record, issue, domain_of_rank);
   event.name = base::cat(issue.family, ".", issue.name);
   event.args["where"] = record.where(issue);
   if (const auto* work = std::get_if<CommunicationWork>(&issue.work)) {
@@ -69,21 +69,21 @@ void add_parts(const StepRecord& record, const std::vector<Interval>& times,
 
 }  // namespace
 
-bool crosses_nodes(const StepRecord& record, const CommunicationWork& work, const std::vector<int>& node_of_rank) {
+bool leaves_domain(const StepRecord& record, const CommunicationWork& work, const std::vector<int>& domain_of_rank) {
   const std::vector<int>& ranks = record.groups[work.group].ranks;
-  const int node = node_of_rank[record.rank];
-  if (work.peer >= 0) return node_of_rank[ranks[work.peer]] != node;
-  return std::ranges::any_of(ranks, [&](int rank) { return node_of_rank[rank] != node; });
+  const int domain = domain_of_rank[record.rank];
+  if (work.peer >= 0) return domain_of_rank[ranks[work.peer]] != domain;
+  return std::ranges::any_of(ranks, [&](int rank) { return domain_of_rank[rank] != domain; });
 }
 
-telemetry::TraceRecords trace_of(const StepForecast& forecast, const std::vector<int>& node_of_rank) {
+telemetry::TraceRecords trace_of(const StepForecast& forecast, const std::vector<int>& domain_of_rank) {
   telemetry::TraceRecords trace;
   for (size_t r = 0; r < forecast.records.size(); ++r) {
     const StepRecord& record = forecast.records[r];
     const auto& times = forecast.simulated.ranks[r].times;
     add_parts(record, times, trace.events);
     for (size_t i = 0; i < times.size(); ++i)
-      if (times[i].length() > 0) trace.events.push_back(event_of(record, record.issues[i], times[i], node_of_rank));
+      if (times[i].length() > 0) trace.events.push_back(event_of(record, record.issues[i], times[i], domain_of_rank));
   }
   telemetry::separate_overlaps(trace.events, " (beside)");
   return trace;

@@ -60,7 +60,7 @@ nlohmann::ordered_json json_of(const StepBesideRun& beside) {
 }
 
 telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, const StepForecast& forecast,
-                                                  const std::vector<int>& node_of_rank, const std::string& about) {
+                                                  const std::vector<int>& domain_of_rank, const std::string& about) {
   const MeasuredStep& run = beside.run;
   telemetry::ReportInputs::Prediction prediction{
       .about = about,
@@ -83,7 +83,7 @@ telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, c
   for (const size_t stage : std::set<size_t>{0, forecast.records.size() - 1}) {
     const int rank = forecast.records[stage].rank;
     const schedule::Timeline measured = measured_timeline(run.trace, rank);
-    const schedule::Timeline predicted = predicted_timeline(forecast, stage, node_of_rank);
+    const schedule::Timeline predicted = predicted_timeline(forecast, stage, domain_of_rank);
     prediction.timelines.push_back(
         telemetry::timeline_svg(fmt::format("step {}, rank {}", *run.traced_step, rank), {&measured, &predicted}));
   }
@@ -91,8 +91,8 @@ telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, c
 }
 
 void write_both_traces(const std::string& path, const StepBesideRun& beside, const StepForecast& forecast,
-                       const std::vector<int>& node_of_rank) {
-  std::vector<telemetry::TraceSource> sources{{"predicted", trace_of(forecast, node_of_rank)}};
+                       const std::vector<int>& domain_of_rank) {
+  std::vector<telemetry::TraceSource> sources{{"predicted", trace_of(forecast, domain_of_rank)}};
   if (beside.run.traced_step) sources.push_back({"measured", beside.run.trace});
   telemetry::write_traces(path, sources);
 }

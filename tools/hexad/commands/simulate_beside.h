@@ -24,10 +24,10 @@ nlohmann::ordered_json json_of(const StepBesideRun& beside);
 /// Returns the comparison for a report. If the run has a trace, adds pictures of both timelines for the first and the
 /// last simulated rank. `about` describes the prediction.
 telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, const plan::StepForecast& forecast,
-                                                  const std::vector<int>& node_of_rank, const std::string& about);
+                                                  const std::vector<int>& domain_of_rank, const std::string& about);
 
 /// Writes the simulated timeline to `path`. If the run has a trace, writes the measured timeline to the same file.
 void write_both_traces(const std::string& path, const StepBesideRun& beside, const plan::StepForecast& forecast,
-                       const std::vector<int>& node_of_rank);
+                       const std::vector<int>& domain_of_rank);
 
 }  // namespace hexad::app

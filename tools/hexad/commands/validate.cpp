@@ -152,8 +152,7 @@ StepOnCluster step_on_cluster(const Cluster& cluster, const std::string& path, c
                               std::vector<std::string>& warnings) {
   const StepPrices prices(cluster, layout.world());
   const int64_t domain = prices.prices().domain();
-  std::vector<int> domain_of_rank;
-  for (int64_t rank = 0; rank < layout.world(); ++rank) domain_of_rank.push_back(static_cast<int>(rank / domain));
+  const std::vector<int> domain_of_rank = prices.domain_of_rank();
   const bool nodes = domain == prices.prices().ranks_per_node();
   warnings.push_back(warn_of_order(recipe.parallel.sizes(), domain_of_rank, nodes ? "nodes" : "domains"));
   const StepForecast step = forecast_step(recipe, extensions, layout, prices);
