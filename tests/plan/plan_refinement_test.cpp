@@ -294,6 +294,29 @@ TEST(PlanRefinement, OffloadsForLessMemory) {
   r.expect_trains();
 }
 
+TEST(PlanRefinement, CountsNoLayoutThatCannotBeSimulatedEither) {
+  for (const bool has_peak : {true, false}) {
+    Cluster cluster = two_nodes();
+    if (!has_peak) cluster.machine->peak.bf16.reset();
+    const train::Extensions extensions;
+    const PlanRequest request{.world = 1, .objective = Objective::memory};
+    const StepPrices prices(cluster, 1);
+    LayoutRules rules(document_of(small), extensions, 1);
+    const PlanSite site{.rules = rules,
+                        .extensions = extensions,
+                        .prices = prices,
+                        .request = request,
+                        .memory = 80e9,
+                        .host_memory = 0};
+    const PlannedLayout layout{.candidate = {recipe_of(small, {}, 1)}, .composed = {}};
+    PlanRefinement changed(site), offloaded(site);
+    changed.smallest_that_fit({layout});
+    EXPECT_EQ(changed.too_large_for_host() > 0, has_peak);
+    offloaded.made_to_fit(layout);
+    EXPECT_EQ(offloaded.too_large_for_host() > 0, has_peak);
+  }
+}
+
 TEST(PlanRefinement, RemovesAnUnneededOffload) {
   const Refined r(small, {"parallel.ep=8", "offload.optimizer=file"}, two_nodes(), {.world = ranks});
   EXPECT_LT(r.after.step.seconds, r.before.step.seconds);

@@ -44,9 +44,10 @@ void PlanRefinement::estimate(PlannedLayout& l, double limit) const {
                                     site_.request.load, site_.shared);
 }
 
-// True if the layout fits the memory of a rank and of its host. Counts a layout that fits only the former.
-bool PlanRefinement::fits(const PlannedLayout& l) {
-  if (l.counted_memory() > site_.memory) return false;
+// True if the layout fits the memory of a rank and of its host, and can be simulated. Counts a layout for which only
+// the host's memory is too small.
+bool PlanRefinement::fits_and_is_simulated(PlannedLayout& l) {
+  if (l.counted_memory() > site_.memory || !simulated(l)) return false;
   too_large_for_host_ += !offload_fits(l);
   return offload_fits(l);
 }
@@ -64,7 +65,7 @@ bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   };
   if (site_.request.objective == Objective::memory) {
     estimate(l, best.memory.total);
-    if (!is_less(l.memory.total, best.memory.total) || !offload_is_possible() || !simulated(l)) return false;
+    if (!is_less(l.memory.total, best.memory.total) || !simulated(l) || !offload_is_possible()) return false;
   } else {
     if (!simulated(l) || !is_less(l.step.seconds, best.step.seconds)) return false;
     estimate(l, site_.memory);
@@ -136,7 +137,7 @@ std::optional<PlannedLayout> PlanRefinement::made_to_fit(PlannedLayout l) {
     l.candidate.recipe = std::move(r);
     ++changes_;
     estimate(l, site_.memory);
-    if (fits(l) && simulated(l)) return l;
+    if (fits_and_is_simulated(l)) return l;
   }
   return {};
 }
@@ -151,7 +152,7 @@ std::vector<PlannedLayout> PlanRefinement::smallest_that_fit(std::vector<Planned
   std::vector<PlannedLayout> all;
   for (PlannedLayout& l : layouts) {
     least_memory_ = std::min(least_memory_, l.memory.total);
-    if (fits(l) && simulated(l)) all.push_back(std::move(l));
+    if (fits_and_is_simulated(l)) all.push_back(std::move(l));
   }
   return all;
 }

@@ -64,7 +64,7 @@ class PlanRefinement {
   bool simulated(PlannedLayout& layout) const { return is_simulated(layout, site_); }
   void estimate(PlannedLayout& layout, double limit = std::numeric_limits<double>::infinity()) const;
   bool offload_fits(const PlannedLayout& layout) const { return layout.memory.offloaded <= site_.host_memory; }
-  bool fits(const PlannedLayout& layout);
+  bool fits_and_is_simulated(PlannedLayout& layout);
 
   const PlanSite& site_;
   int64_t changes_ = 0, untried_changes_ = 0, too_large_for_host_ = 0;
