@@ -365,6 +365,19 @@ TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .copy = CopyKind::offload}).copy.seconds(65536), 1e-4);
 }
 
+TEST(Rates, TakeTheTimesOfTheFirstPassForUnmeasuredPasses) {
+  Cluster cluster = load_text(text);
+  using enum GemmPass;
+  EXPECT_EQ(unmeasured_passes(cluster, {.groups = {}}), (std::vector{input_gradient, weight_gradient}));
+  const RatesQuery small{.groups = {}, .inputs = 10, .outputs = 40};
+  EXPECT_EQ(unmeasured_passes(cluster, small), std::vector{input_gradient}) << "of the shape 10 x 50";
+  const schedule::Rates rates = rates_of(cluster, small);
+  const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
+  EXPECT_EQ(seconds(input_gradient), seconds(forward));
+  EXPECT_NE(seconds(weight_gradient), seconds(forward));
+  EXPECT_TRUE(unmeasured_passes(default_cluster(2, 4), small).empty());
+}
+
 TEST(Rates, NameTheMissingMeasurement) {
   const auto complaint = [](const Cluster& cluster, const RatesQuery& query) -> std::string {
     try {

@@ -216,6 +216,31 @@ TEST(ScheduleTrace, ProfileWithoutLinksOfAGroupIsRefused) {
   }
 }
 
+TEST(Predictor, NamesTheRatesThatItAssumes) {
+  const Scratch folder;
+  const std::string file = folder / "cluster.yaml";
+  plan::Cluster cluster = plan::default_cluster(1, 2);
+  const auto assumed = [&](const std::string& precision) {
+    std::ofstream(file) << plan::to_yaml(cluster);
+    const comm::SelfGroup self;
+    const Recipe recipe = small_recipe({"schedule.profile=" + file, "train.precision=" + precision});
+    const TrainingRun run(recipe, self);
+    return Predictor(recipe, run.instance.mesh).assumed_rates;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(assumed("f32"),
+            Texts{file + " has no slowdowns; predictions assume that work keeps its speed beside other work"});
+  cluster.slowdowns = {{.of = device::Lane::compute, .beside = {device::Lane::copy}, .speed = 0.9}};
+  EXPECT_EQ(assumed("f32"), Texts{});
+  std::erase_if(cluster.products, [](const auto& p) { return p.pass != plan::GemmPass::forward; });
+  EXPECT_EQ(assumed("f64"),
+            (Texts{"train.precision is f64, but " + file +
+                       " has only products of f32 and bf16; predictions assume that products of f64 take as long as "
+                       "those of f32",
+                   file + " lacks products of some passes, which are predicted like those of the first measured pass: "
+                          "input_gradient, weight_gradient"}));
+}
+
 TEST(ScheduleTrace, MissingProfileIsRefused) {
   const comm::SelfGroup self;
   const Recipe recipe = small_recipe({"schedule.profile=nowhere.yaml"});

@@ -289,8 +289,13 @@ schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   return steady(std::move(curve));
 }
 
-schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster, const RatesQuery& query) {
-  const double wanted = static_cast<double>(query.inputs) * static_cast<double>(query.outputs);
+double wanted_area(const RatesQuery& query) {
+  return static_cast<double>(query.inputs) * static_cast<double>(query.outputs);
+}
+
+// Returns the first product of the shape whose times rates_of() takes. Throws Error(usage) if there is none.
+const MeasuredProduct& nearest_product(const Cluster& cluster, const RatesQuery& query) {
+  const double wanted = wanted_area(query);
   const auto better = [&](const MeasuredProduct& a, const MeasuredProduct& b) {
     return wanted > 0 ? octaves(area(a), wanted) < octaves(area(b), wanted) : area(a) > area(b);
   };
@@ -300,12 +305,20 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
   if (!best)
     base::fail(base::ExitCode::usage, "the cluster has no measured products of ", enum_name(query.element),
                "; to measure them, run hexad profile");
+  return *best;
+}
+
+bool have_same_shape(const MeasuredProduct& a, const MeasuredProduct& b) {
+  return a.element == b.element && a.experts == b.experts && a.inputs == b.inputs && a.outputs == b.outputs;
+}
+
+schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster, const RatesQuery& query) {
+  const double wanted = wanted_area(query);
+  const MeasuredProduct& nearest = nearest_product(cluster, query);
   schedule::ByGemmPass<schedule::TimeCurve> curves;
-  curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // default for passes that were not measured
+  curves.fill(curve_of(nearest, wanted > 0 ? wanted : area(nearest)));  // for the passes of unmeasured_passes()
   for (const MeasuredProduct& p : cluster.products)
-    if (p.element == best->element && p.experts == best->experts && p.inputs == best->inputs &&
-        p.outputs == best->outputs)
-      curves[base::ordinal(p.pass)] = curve_of(p, wanted > 0 ? wanted : area(p));
+    if (have_same_shape(p, nearest)) curves[base::ordinal(p.pass)] = curve_of(p, wanted > 0 ? wanted : area(p));
   return curves;
 }
 
@@ -315,7 +328,7 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
 schedule::ByGemmPass<schedule::TimeCurve> dense_curves(const Cluster& cluster, const RatesQuery& query,
                                                        const schedule::ByGemmPass<schedule::TimeCurve>& compute) {
   schedule::ByGemmPass<schedule::TimeCurve> curves;
-  const double wanted = static_cast<double>(query.inputs) * static_cast<double>(query.outputs);
+  const double wanted = wanted_area(query);
   const DenseAndGrouped pair = nearest_dense(cluster, query.element, wanted);
   if (!pair.dense) return curves;
   const double weight = wanted > 0 ? wanted : area(*pair.dense);
@@ -465,6 +478,16 @@ const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, c
     if (!best || cost < least) best = &link, least = cost;
   }
   return best;
+}
+
+std::vector<GemmPass> unmeasured_passes(const Cluster& cluster, const RatesQuery& query) {
+  const MeasuredProduct& nearest = nearest_product(cluster, query);
+  std::vector<GemmPass> missing;
+  for (const auto& [pass, name] : enum_names(GemmPass{}))
+    if (std::ranges::none_of(cluster.products,
+                             [&](const auto& p) { return p.pass == pass && have_same_shape(p, nearest); }))
+      missing.push_back(pass);
+  return missing;
 }
 
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {

@@ -364,5 +364,8 @@ std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredT
 /// same shape. If a measured slowdown has a speed above 1, the speed counts as 1. Throws Error(usage), which names the
 /// first missing entry of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
+/// Returns the passes that were not measured, so that rates_of() prices their products like those of another pass.
+/// Throws Error(usage) if the cluster has no products of the element type.
+std::vector<GemmPass> unmeasured_passes(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

@@ -118,10 +118,10 @@ void print_json(const Candidates& candidates, const std::string& file, const std
   fmt::print("{}\n", json.dump(2));
 }
 
-Candidates predicted(const Recipe& recipe, const train::Extensions& extensions, const comm::World& world) {
-  const mesh::Mesh mesh(world.group(), recipe.parallel.sizes());
+Candidates predicted(const Recipe& recipe, const train::Extensions& extensions, const Predictor& predictor,
+                     const comm::World& world) {
   return predicted_schedules(
-      recipe, extensions, Predictor(recipe, mesh), world.group(),
+      recipe, extensions, predictor, world.group(),
       MemoryNeeds(recipe, extensions, world.size()).within(legal_schedules(recipe, extensions)).schedules);
 }
 
@@ -158,7 +158,9 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     fail(ExitCode::usage,
          "bench predict: schedule.pipeline.overlap is micro_batches, expected none; with micro_batches, a pass also "
          "takes the time of the other micro-batch's computation, which predictions do not include");
-  Candidates candidates = predicted(recipe, extensions, world);
+  const mesh::Mesh mesh(world.group(), recipe.parallel.sizes());
+  const Predictor predictor(recipe, mesh);
+  Candidates candidates = predicted(recipe, extensions, predictor, world);
   std::string digest;
   if (world.rank() == 0) {
     const std::string text = document(recipe, candidates, world.size());
@@ -175,8 +177,7 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
           "file for this key\n");
     else if (const std::vector<std::string> links = assumed_links(candidates); !links.empty())
       fmt::print(out, "{}\n", text_of_assumed(recipe.schedule.profile, links));
-    if (const std::string precision = text_of_assumed_precision(recipe); !precision.empty())
-      fmt::print(out, "{}\n", precision);
+    for (const std::string& assumed : predictor.assumed_rates) fmt::print(out, "{}\n", assumed);
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);

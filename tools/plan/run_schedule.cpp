@@ -51,8 +51,8 @@ RunSchedule::RunSchedule(const AdvisedRun& run) : run_(run), first_step_(run.pro
   const Recipe& recipe = run_.recipe;
   if (needs_predictions(recipe)) {
     predictor_.emplace(recipe, run_.instance.mesh);
-    if (const std::string text = text_of_assumed_precision(recipe); leader() && !text.empty())
-      run_.log.warn(cat("schedule.profile: ", text));
+    for (const std::string& text : predictor_->assumed_rates)
+      if (leader()) run_.log.warn(cat("schedule.profile: ", text));
   }
   if (leaves_open(recipe)) choose();
   if (!leader() || !recipe.schedule.moe.memory_reuse) return;

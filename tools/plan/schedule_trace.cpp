@@ -217,6 +217,28 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Recording>&
   return pictures;
 }
 
+// Returns Predictor::assumed_rates for the rates that rates_of(cluster, query) returns.
+std::vector<std::string> texts_of_assumed_rates(const Recipe& recipe, const plan::Cluster& cluster,
+                                                const plan::RatesQuery& query) {
+  const std::string& profile = recipe.schedule.profile;
+  std::vector<std::string> texts;
+  if (recipe.train.precision == Precision::f64)
+    texts.push_back(
+        fmt::format("train.precision is f64, but {} has only products of f32 and bf16; predictions assume that "
+                    "products of f64 take as long as those of f32",
+                    profile));
+  std::vector<std::string_view> passes;
+  for (const base::GemmPass pass : unmeasured_passes(cluster, query)) passes.push_back(enum_name(pass));
+  if (!passes.empty())
+    texts.push_back(
+        fmt::format("{} lacks products of some passes, which are predicted like those of the first measured pass: {}",
+                    profile, fmt::join(passes, ", ")));
+  if (cluster.slowdowns.empty())
+    texts.push_back(
+        fmt::format("{} has no slowdowns; predictions assume that work keeps its speed beside other work", profile));
+  return texts;
+}
+
 }  // namespace
 
 Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
@@ -227,15 +249,17 @@ Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
   rates.speed_of_threads = speeds_of_threads(recipe.train.threads.value_or(1), {});
   if (recipe.schedule.profile.empty()) return;
   const auto plain = rates.other_links;
-  rates =
-      plan::rates_of(plan::load_cluster(recipe.schedule.profile),
-                     {.groups = shapes_of(mesh, recipe.schedule.moe.all_to_all),
-                      .further_groups = shapes_outside(mesh),
-                      .element = recipe.train.precision == Precision::bf16 ? plan::Element::bf16 : plan::Element::f32,
-                      .inputs = recipe.model.hidden,
-                      .outputs = recipe.model.moe.expert_hidden / mesh[Axis::etp].size(),
-                      .ranks_per_node = max_ranks_of_node(mesh.world().node_of_rank())});
+  const plan::Cluster cluster = plan::load_cluster(recipe.schedule.profile);
+  const plan::RatesQuery query{
+      .groups = shapes_of(mesh, recipe.schedule.moe.all_to_all),
+      .further_groups = shapes_outside(mesh),
+      .element = recipe.train.precision == Precision::bf16 ? plan::Element::bf16 : plan::Element::f32,
+      .inputs = recipe.model.hidden,
+      .outputs = recipe.model.moe.expert_hidden / mesh[Axis::etp].size(),
+      .ranks_per_node = max_ranks_of_node(mesh.world().node_of_rank())};
+  rates = plan::rates_of(cluster, query);
   rates.other_links = plain;
+  assumed_rates = texts_of_assumed_rates(recipe, cluster, query);
 }
 
 std::string text_of_assumed(const std::string& profile, const std::vector<std::string>& links) {
@@ -243,14 +267,6 @@ std::string text_of_assumed(const std::string& profile, const std::vector<std::s
       "{} lacks some links, which are predicted like those of a default machine: {}; `hexad profile` on the ranks of "
       "this run measures them",
       profile, fmt::join(links, "; "));
-}
-
-std::string text_of_assumed_precision(const Recipe& recipe) {
-  if (recipe.schedule.profile.empty() || recipe.train.precision != Precision::f64) return {};
-  return fmt::format(
-      "train.precision is f64, but {} has only products of f32 and bf16; predictions assume that products of f64 take "
-      "as long as those of f32",
-      recipe.schedule.profile);
 }
 
 std::string ScheduleTrace::line(const Kind& kind) {

@@ -21,6 +21,9 @@ struct Predictor {
   schedule::RankGroups groups;  // groups of all ranks
   Meeting meeting;
   schedule::RankGroups meeting_groups;  // groups of the ranks of `meeting`
+  /// Sentences for the user about rates, except links, that the cluster file lacks and the predictions assume: products
+  /// of f64, passes of products, slowdowns. Empty without a file.
+  std::vector<std::string> assumed_rates;
 
   /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
   /// The file must have products, copies, and links for all ranks' groups ep, etp, tp and experts. If
@@ -34,10 +37,6 @@ struct Predictor {
 /// Returns a sentence for the user about links that the cluster file `profile` lacks. `links` are their descriptions
 /// (schedule::unmeasured_links()). Predictions take these links from a default machine.
 std::string text_of_assumed(const std::string& profile, const std::vector<std::string>& links);
-
-/// Returns a sentence for the user if train.precision is f64 and there is a cluster file, which has no products of f64:
-/// predictions then use its f32 products. Otherwise, returns an empty text.
-std::string text_of_assumed_precision(const train::Recipe& recipe);
 
 /// Trace of one step of the job.
 struct ScheduleTrace {
