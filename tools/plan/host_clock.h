@@ -19,8 +19,9 @@ class HostClock {
 
   /// Returns the seconds for which the device waits for its host before the next operation of the record, after all
   /// other operations that this operation follows have ended. `seconds` is the operation's own time. Returns 0 for
-  /// communication, whose issue only delays later operations. Must be called once for each operation, in the order of
-  /// the record.
+  /// communication, whose issue only delays later operations. As a simplification, communication starts once the
+  /// operations that it follows have ended, even if the host issues it later. Must be called once for each operation,
+  /// in the order of the record.
   double delay(double seconds);
 
  private:
