@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <random>
+#include <set>
 
+#include "framework/base/ordinal.h"
 #include "framework/device/meta/meta_stream.h"
 
 namespace hexad::device {
@@ -17,6 +21,64 @@ int32_t add_exchange(IssueLog& log, Lane lane) {
   return log.add("comm", "all_to_all", lane, CommunicationWork{.group = 0, .sent = 1, .received = 1});
 }
 const Issues& after(const IssueLog& log, int32_t issue) { return log.issues()[issue].after; }
+
+// Plain version of a log with Host::launches. It keeps all waits, and leaves redundant ones out of its results.
+class PlainLog {
+ public:
+  void wait(Lane lane, int32_t issue) {
+    if (communicates_[issue] || lanes_[issue] != lane) waits_[base::ordinal(lane)].insert(issue);
+  }
+  void wait_on_host(int32_t issue) {
+    for (std::set<int32_t>& waits : waits_) waits.insert(issue);
+  }
+  // Appends an operation and returns the operations that it follows.
+  Issues add(Lane lane, bool communicates) {
+    std::set<int32_t>& waits = waits_[base::ordinal(lane)];
+    std::set<int32_t> before = waits;
+    if (!communicates) waits.clear();
+    for (size_t i = lanes_.size(); communicates && i-- > 0;)
+      if (lanes_[i] == lane && !communicates_[i]) {
+        before.insert(static_cast<int32_t>(i));
+        break;
+      }
+    std::array<int32_t, lane_count> last{};
+    for (const int32_t i : before)
+      if (!communicates_[i]) last[base::ordinal(lanes_[i])] = i;
+    std::erase_if(before, [&](int32_t i) { return !communicates_[i] && last[base::ordinal(lanes_[i])] != i; });
+    lanes_.push_back(lane), communicates_.push_back(communicates);
+    return {before.begin(), before.end()};
+  }
+
+ private:
+  std::vector<Lane> lanes_;
+  std::vector<bool> communicates_;
+  std::array<std::set<int32_t>, lane_count> waits_;
+};
+
+TEST(IssueLog, HasTheWaitsOfAPlainLog) {
+  IssueLog log(IssueLog::Host::launches);
+  PlainLog plain;
+  std::mt19937 random(1);
+  const auto below = [&](size_t n) { return random() % n; };
+  for (int n = 0; n < 1000; ++n) {
+    const auto lane = static_cast<Lane>(below(lane_count)), other = static_cast<Lane>(below(lane_count));
+    const size_t issues = log.issues().size();
+    const auto wait_for = [&](int32_t issue) { log.wait(lane, issue), plain.wait(lane, issue); };
+    for (size_t waits = below(20) == 0 ? 100 : below(4); issues > 0 && waits > 0; --waits) {
+      const size_t latest = std::min<size_t>(issues, 5);  // half of the waits are for the latest operations
+      wait_for(static_cast<int32_t>(below(2) == 0 ? below(issues) : issues - 1 - below(latest)));
+    }
+    if (const auto mark = log.mark_of(other); mark && below(4) == 0)
+      for (const int32_t issue : mark->issues()) wait_for(issue);
+    if (issues > 0 && below(10) == 0) {
+      const auto issue = static_cast<int32_t>(below(issues));
+      log.wait_on_host(issue), plain.wait_on_host(issue);
+    }
+    const bool communicates = lane == Lane::inter || below(4) > 0;  // lane inter never clears its waits
+    const int32_t number = communicates ? add_exchange(log, lane) : add_kernel(log, lane);
+    ASSERT_EQ(after(log, number), plain.add(lane, communicates)) << "operation " << number;
+  }
+}
 
 TEST(IssueLog, LaneThatOnlyCommunicatesWaitsForTheLastKernelOfAnotherLane) {
   IssueLog log(IssueLog::Host::launches);
