@@ -396,6 +396,10 @@ TEST(Assumptions, AreNamedForMeasuredAndDescribedClusters) {
   EXPECT_EQ(has(profile, "dense products"), 0) << "dense products were measured with one expert";
   EXPECT_EQ(has(profile, "gather: priced like the measured copy"), 1);
   EXPECT_EQ(has(default_cluster(1, 2), "a default machine"), 1);
+  Cluster forward_only = default_cluster(1, 2);
+  EXPECT_EQ(has(forward_only, "passes that were not measured"), 0);
+  std::erase_if(forward_only.products, [](const MeasuredProduct& p) { return p.pass != GemmPass::forward; });
+  EXPECT_EQ(has(forward_only, "passes that were not measured"), 2) << "of f32 and of bf16";
   Cluster without_slowdowns = profile;
   without_slowdowns.slowdowns.clear();
   EXPECT_EQ(has(without_slowdowns, "slowdowns: none, because none was measured"), 1);

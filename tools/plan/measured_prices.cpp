@@ -81,6 +81,14 @@ bool MeasuredPrices::has_single_products(Element element) const {
   return std::ranges::any_of(products_, [&](const Timed& p) { return p.of.element == element && p.of.experts == 1; });
 }
 
+bool MeasuredPrices::lacks_passes(Element element) const {
+  return std::ranges::any_of(products_, [&](const Timed& p) {
+    return p.of.element == element && std::ranges::any_of(base::enum_names(GemmPass{}), [&](const auto& pass) {
+             return nearest(element, pass.first, p.area, p.of.experts == 1)->of.pass != pass.first;
+           });
+  });
+}
+
 const MeasuredPrices::Timed* MeasuredPrices::nearest(Element element, GemmPass pass, double area, bool single) const {
   const Timed* best = nullptr;
   std::tuple<bool, double, bool> least;

@@ -36,6 +36,8 @@ class MeasuredPrices {
 
   /// True if products of one expert were measured.
   bool has_single_products(Element element) const;
+  /// True if product() prices some pass of a measured product like another pass, because the pass was not measured.
+  bool lacks_passes(Element element) const;
 
  private:
   struct Timed {

@@ -170,6 +170,8 @@ std::vector<std::string> assumptions(const Cluster& cluster) {
     if (!measured.has_single_products(element))
       texts.push_back(
           cat("dense products in ", name, ": priced like one expert of the nearest measured grouped product"));
+    if (measured.lacks_passes(element))
+      texts.push_back(cat("products in ", name, ": passes that were not measured are priced like a measured pass"));
   }
   if (has_products && !cluster.operation && !cluster.machine)
     texts.emplace_back("host: an operation takes no time in addition to its kernel");
