@@ -220,8 +220,8 @@ device::MemoryStats FewLayers::run_recorded(StepRecord& record) {
   return memory->stats();
 }
 
-// Returns the work of an operation of the record with the sizes for `sequences` sequences of `context` tokens each. If
-// the shorter length is ignored, returns the recorded work.
+// Returns the work of `issue`, an operation of the record, with the sizes for `sequences` sequences of `context` tokens
+// each. If the shorter length is ignored, returns the recorded work.
 device::Work FewLayers::resized(const device::Issue& issue, double sequences, double context) const {
   device::Work sized = issue.work;
   const auto operation = static_cast<size_t>(&issue - record_->issues.data());

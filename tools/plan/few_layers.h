@@ -67,10 +67,10 @@ class FewLayers {
   double growth_of_layers() const;
 
  private:
-  // Operation of the record whose work has other sizes in the step with the shorter sequences, or is attention.
+  // Operation of the record that is attention, or whose work has other sizes in the step with the shorter sequences.
   struct Shorter {
-    size_t operation;  // index in StepRecord::issues
-    device::Work work;
+    size_t operation;   // index in StepRecord::issues
+    device::Work work;  // in the step with the shorter sequences
   };
   device::MemoryStats run_recorded(StepRecord& record);
   device::Work resized(const device::Issue& issue, double sequences, double context) const;
@@ -82,12 +82,12 @@ class FewLayers {
   RoutingLoad load_;
   std::shared_ptr<SharedByRuns> shared_;
   std::shared_ptr<const StepPrices> prices_;
-  // Step with the longer sequences. Its address must not change, because `priced_` refers to it. Without its spans,
-  // which would need much memory in a search.
+  // Step with the longer sequences. Its address must not change, because `priced_` refers to it. It has no spans,
+  // because spans would take much memory in a search.
   std::unique_ptr<StepRecord> record_;
   std::optional<RecordPrices> priced_;
   std::vector<bool> of_update_;   // by operation: true if the operation belongs to the update
-  std::vector<Shorter> shorter_;  // ascending; operations that are not in it are equal in both steps
+  std::vector<Shorter> shorter_;  // ascending; the work of all other operations is equal in both steps
   StepContention contention_;
   // Shorter and longer sequence length. contexts_ holds the longer one twice if the shorter length is ignored.
   std::array<int64_t, 2> contexts_, recorded_contexts_;

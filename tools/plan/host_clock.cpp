@@ -14,7 +14,7 @@ double HostClock::delay(double seconds) {
   for (const int32_t before : issue.after) {
     ready = std::max(ready, ends_[before]);
     const device::Issue& earlier = record_.issues[before];
-    // A kernel or copy that names an earlier one of its own lane was issued after the host had waited for that one.
+    // `after` of a kernel or copy has an earlier one of its own lane only if the host waited for the earlier one first.
     if (!communicates && !earlier.communicates() && earlier.lane == issue.lane) now_ = std::max(now_, ends_[before]);
   }
   now_ += issuing_;

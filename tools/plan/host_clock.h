@@ -8,8 +8,8 @@
 
 namespace hexad::plan {
 
-/// Clock of a host that issues the operations of a record one after the other and does not wait for the device, except
-/// where the record shows that it waits. Kernels, copies and communication are assumed to run at their own speed,
+/// Clock of a host that issues the operations of a record one after the other. The host waits for the device only where
+/// the record shows it. Kernels, copies and communication are assumed to run at their own speed,
 /// without slowing each other and without waiting for other ranks.
 class HostClock {
  public:
@@ -17,10 +17,10 @@ class HostClock {
   /// outlive the object.
   HostClock(const StepRecord& record, double issuing) : record_(record), issuing_(issuing) {}
 
-  /// Returns the seconds for which the device waits for its host before the next operation of the record, after all
-  /// other operations that this operation follows have ended. `seconds` is the operation's own time. Returns 0 for
-  /// communication, whose issue only delays later operations. As a simplification, communication starts once the
-  /// operations that it follows have ended, even if the host issues it later. Must be called once for each operation,
+  /// Returns the seconds for which the next operation of the record waits only for the host, because all operations
+  /// that it follows have ended. `seconds` is the operation's own time. Returns 0 for communication, whose issue only
+  /// delays later operations. As a simplification, communication starts once the operations that it follows have ended,
+  /// even if the host issues the communication later. Must be called once for each operation,
   /// in the order of the record.
   double delay(double seconds);
 

@@ -64,8 +64,8 @@ double weight_elements(const Recipe& r) {
   return static_cast<double>(r.model.hidden) * static_cast<double>(r.model.moe.expert_hidden) / etp;
 }
 
-// Returns the name of a group in Rates and in costs: that of a group of MoE layers with the same ranks or, if there is
-// none, the group's own name.
+// Returns the name of a group in Rates and in costs. This is the name of a group of MoE layers with the same ranks, or
+// the group's own name if there is no such group.
 std::string group_name(const device::IssuedGroup& group, const mesh::Layout& layout) {
   const int rank = group.ranks[group.rank];
   for (const auto& [axis, name] : {std::pair{Axis::ep, "ep"}, {Axis::tp, "tp"}, {Axis::etp, "etp"}})
@@ -131,9 +131,9 @@ class IssuedWork {
   const double weight_elements_;
 };
 
-// Records the work of the layer of an instance, during the lifetime of the recorder: graphs that run, and operations
-// that are issued while a part of the layer is timed, but outside of graphs. Records each part once. The log gets only
-// these operations outside of graphs, because one log holds the steps of hundreds of schedules.
+// Records the work of the layer of an instance during the lifetime of the recorder: the graphs of each timed part, and
+// the operations that are issued outside of its graphs. Records each part once. Only the operations outside of graphs
+// are logged, because one log holds the steps of hundreds of schedules.
 class WorkRecorder final : public schedule::GraphRunner, public schedule::LayerClock {
  public:
   // `issued` converts the operations of `log`, the log of the instance.

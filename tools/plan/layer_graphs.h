@@ -19,8 +19,8 @@ struct LayerWork {
   std::vector<schedule::TaskGraph> graphs{};
   /// Kernels, copies and transfers before and after the graphs, in the order of their issue. They do not overlap. Among
   /// them are the router, the exchanges that precede a graph (of counts, ids, scores), shared experts that compute
-  /// before or after the pass, and sums of slot rows that are not tasks. A kernel that is not a matrix product counts
-  /// as a copy of half of the bytes that it reads and writes. A transfer is a task of the kind compute
+  /// before or after the pass, and sums of slot rows that are not tasks of a graph. A kernel that is not a matrix
+  /// product counts as a copy of half of the bytes that it reads and writes. A transfer is a task of the kind compute
   /// (Cost::transfers).
   std::vector<schedule::TaskSpec> outside{};
 

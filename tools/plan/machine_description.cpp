@@ -88,7 +88,7 @@ class Checker {
                          least_memory, unit, value, unit));
   }
 
-  // Checks a share of a rate. Returns true if it is at most 1.
+  // Checks a share of a rate. Returns true if the share is at most 1 and its key has no other problem.
   bool share(const std::string& key, double value) const {
     if (!good(key) || value <= 1) return good(key);
     add(key, value <= 100

@@ -22,8 +22,8 @@ struct Product {
   double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
 };
 
-/// Placement of a process group's ranks. Each node of the group has the same number of the group's ranks. A group whose
-/// nodes have different numbers is priced as if each of its ranks were alone on a node, and has uneven_nodes.
+/// Placement of a process group's ranks. Each node of the group has the same number of the group's ranks. If the
+/// numbers differ, the group is priced as if each rank were alone on a node, and uneven_nodes is set.
 struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
@@ -31,7 +31,7 @@ struct GroupPlace {
   int64_t groups = 1;           // number of groups on the same node that communicate at the same time
   int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: ranks_per_node x min(nodes, nodes of a domain)
   int64_t node_span = 0;        // number of nodes from the group's first to its last node; 0: `nodes`
-  int64_t uneven_nodes = 0;     // number of nodes with different numbers of the group's ranks; 0: equal numbers
+  int64_t uneven_nodes = 0;     // real number of nodes, if their numbers of the group's ranks differ; otherwise 0
 };
 
 /// Prices of one cluster. Uses measured curves if the cluster has them, otherwise the cluster's description. Copies of
@@ -91,12 +91,13 @@ class Prices {
   /// memory_bound().
   double kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
-  /// Returns the host's seconds for each operation in addition to its kernel. If the device is a CPU, the host computes
-  /// during this time: the measured time, or machine.operation of a described CPU. Returns 0 if a measured cluster does
-  /// not have the time, and if the device is a GPU, whose host works at the same time (issuing()).
+  /// Returns the host's seconds for each operation in addition to its kernel: the measured time or, on a described CPU,
+  /// machine.operation. The host computes during this time. Returns 0 if the cluster has neither. Also returns 0 for a
+  /// described GPU without a measured time, because the host and the GPU work at the same time (issuing()).
   double operation() const;
-  /// Returns the seconds in which the host of a described GPU issues an operation while the GPU works. Returns 0 on
-  /// clusters whose ranks compute on CPUs, and if the file measures `operation`.
+  /// Returns the seconds in which the host of a described GPU issues an operation while the GPU works. Returns 0 if the
+  /// cluster has no description, if its ranks compute on CPUs, or if the cluster file has the measured time
+  /// `operation`.
   double issuing() const;
   /// Returns the additional seconds of an operation that a thread of a lane runs; 0 if not measured.
   double handoff() const;

@@ -130,7 +130,7 @@ void RunSchedule::log_memory() {
   run_.log.info("{}; memory.limit_bytes is {}", text, run_.recipe.memory.limit_text());
 }
 
-// Names the strategies of memory_reuse that the choice excluded by predictions alone.
+// Logs the strategies of memory_reuse that the choice excluded by predictions alone.
 void RunSchedule::log_untried() {
   std::vector<std::string_view> names;
   for (const moe::ReuseStrategy strategy : choice_->untried()) names.push_back(enum_name(strategy));

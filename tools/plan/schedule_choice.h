@@ -46,8 +46,8 @@ class ScheduleChoice {
   /// True while the search for the number of chunks is running.
   bool searching() const { return !searches_.empty() && !made_; }
 
-  /// Returns the predicted strategies of memory_reuse, other than that of current(), that no trial step has measured so
-  /// far, in the order of their predictions.
+  /// Returns the strategies of memory_reuse among the candidates that no trial step has measured so far, except for the
+  /// strategy of current(). The strategies are in the order of their predictions.
   std::vector<moe::ReuseStrategy> untried() const;
 
   /// Returns the schedules that the recipe allows, and their memory needs if memory_reuse is open.

@@ -21,16 +21,16 @@ struct Predictor {
   schedule::RankGroups groups;  // groups of all ranks
   Meeting meeting;
   schedule::RankGroups meeting_groups;  // groups of the ranks of `meeting`
-  /// Sentences for the user about rates, except links, that the cluster file lacks and the predictions assume: products
-  /// of f64, passes of products, slowdowns. Empty without a file.
+  /// Sentences for the user about rates that the predictions assume, because the cluster file lacks them: products of
+  /// f64, passes of products, slowdowns. Links are not included. Empty without a file.
   std::vector<std::string> assumed_rates;
 
   /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
   /// The file must have products, copies, and links for all ranks' groups ep, etp, tp and experts. If
   /// schedule.moe.all_to_all is hierarchical, the file must also have links for this rank's parts of ep and experts
-  /// inside and across nodes. Throws Error(usage) if the file cannot be read or lacks one of these measurements. Uses
-  /// the file's links for the groups tp x cp, too, if it has suitable ones. Without a file, and for all other links,
-  /// assumes a default machine, which the user must be told (text_of_assumed()).
+  /// inside and across nodes. Throws Error(usage) if the file cannot be read or lacks one of these measurements. If the
+  /// file has suitable links for the groups tp x cp, also uses these. Without a file, and for all other links, assumes
+  /// a default machine. Callers must tell the user about assumed links (text_of_assumed()).
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };
 

@@ -36,7 +36,7 @@ struct StepContention {
   /// for its host keeps its lane busy. 0: the host issues in no time, or computes the operations itself.
   double issuing = 0;
   /// Number of consecutive nodes that the fast link connects. Communication between these nodes counts as communication
-  /// inside nodes. The first of these nodes has a number that is divisible by this one.
+  /// inside nodes. The index of the first of these nodes is divisible by nodes_of_domain.
   int nodes_of_domain = 1;
 };
 

@@ -11,8 +11,8 @@ namespace hexad::plan {
 /// Returns the operations of the simulated step as events: one process for each simulated rank. Row "parts" has the
 /// parts of the model, with the names of a measured trace. A part lasts from the start of its first kernel or copy to
 /// the end of its last kernel or copy. Further rows have the operations of each lane, and the traffic of each class and
-/// kind of link, such as "dp (intra)": "intra" is the fast link. `domain_of_rank` has the domain of the fast link of
-/// each rank of the world (StepPrices::domain_of_rank()).
+/// kind of link, such as "dp (intra)"; "intra" stands for the fast link. `domain_of_rank` has the domain of the fast
+/// link for each rank of the world (StepPrices::domain_of_rank()).
 telemetry::TraceRecords trace_of(const StepForecast& forecast, const std::vector<int>& domain_of_rank);
 
 /// True if the operation leaves the rank's domain of the fast link, or, for a collective, if the group's ranks are in

@@ -21,9 +21,10 @@ double rounded(double value);
 /// may share a core.
 inline constexpr double kernel_batch = 0.012;
 
-/// Returns the points, ascending in size, with corrected times: measures each size again that took longer than a larger
-/// one, and keeps the smaller time. Then limits this time to largest_fall times that of the larger size, because files
-/// with larger ratios are refused. `again`(i) returns the newly measured seconds of point i.
+/// Returns `points`, which are ascending in size, with corrected times. If a size took longer than a larger size,
+/// measures it again and keeps the smaller time. Then limits this time to largest_fall times the least time of the
+/// larger sizes, because cluster files with larger ratios are refused. `again`(i) measures point i and returns its
+/// seconds.
 std::vector<Curve::Point> without_falls(std::vector<Curve::Point> points, const std::function<double(size_t)>& again);
 
 /// Timer of work on all ranks. All functions except device() and world() are collective over the world, and return the
