@@ -86,7 +86,8 @@ Document load(const std::filesystem::path& recipe, std::span<const std::string> 
 Document parse(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
 
 /// Applies another override of the form key.path=value to `document`. Throws like load() if the override is invalid.
-/// Messages show the override after `prefix`, the part of its key that selects the document, such as "cluster.".
+/// Messages show `prefix` before the override. `prefix` is the part of the key that selects the document, such as
+/// "cluster.".
 void override_key(Document& document, const std::string& text, std::string_view prefix = {});
 
 }  // namespace hexad::config

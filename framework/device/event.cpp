@@ -122,8 +122,9 @@ void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr err
   std::vector<std::function<void()>> continuations;
   {
     std::unique_lock lock(state->mutex);
-    // Frees the owned memory before any thread resumes, so that the resuming thread can reuse it. The memory is freed
-    // outside the lock, because this takes the lock of an allocator. Meanwhile keep() may add owners.
+    // Frees the owned memory before any thread resumes, so that the resuming thread can reuse this memory. The
+    // memory is freed outside the lock, because freeing takes the lock of an allocator. Meanwhile keep() may add
+    // owners.
     while (!state->owned.empty()) {
       auto owned = std::exchange(state->owned, {});
       lock.unlock();

@@ -1,5 +1,5 @@
 // A KernelTable contains pointers to the kernels of one backend. Each member is a family of kernels. Each of the
-// headers below declares several families, and ends with a struct of them, whose members the table inherits. The
+// headers below declares several families and ends with a struct of these families. The table inherits the structs. The
 // reference, CPU and CUDA backends define each family, for example `const SwigluKernels SwigluKernels::of_cpu{...}`.
 // entries() lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables
 // iterate over these lists (framework/kernels/entries.h).

@@ -137,8 +137,8 @@ struct Rates {
   static Rates defaults();
 };
 
-/// The next two functions return the links that Rates::links lacks, among the links over which the task, or a task of
-/// `graph`, transfers bytes. Each link is described once, by a text like "all_to_all of ep, 8 ranks, between nodes".
+/// Return the links that Rates::links lacks, among the links over which `task` or the tasks of `graph` transfer bytes.
+/// Describe each link once, by a text like "all_to_all of ep, 8 ranks, between nodes".
 std::vector<std::string> unmeasured_links(const TaskSpec& task, const Rates& rates);
 std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates);
 

@@ -35,10 +35,11 @@ template <class T>
 using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 
 /// Equal transfers that a computing task posts and waits for, such as the collectives of tensor-parallel products. The
-/// simulator adds their times to the task's other work, and assumes that this rank does not wait for other ranks.
+/// simulator adds their times to the time of the task's other work. It assumes that this rank does not wait for other
+/// ranks.
 struct Transfer {
   TaskKind kind;               // a kind of communication
-  int64_t wire_bytes = 0;      // bytes sent by this rank to other ranks in each transfer; it receives at most as many
+  int64_t wire_bytes = 0;      // bytes that this rank sends in each transfer, or receives, if these are more
   int64_t times = 1;           // number of equal transfers
   std::string group{};         // as in Cost
   int group_size = 1;          // as in Cost

@@ -63,8 +63,8 @@ struct StepMetrics {
                                       // recomputation
   double mfu = 0;                     // fraction of the peak known at this step; read_metrics() corrects it
   double peak_flops_per_second = 0;   // train.peak_flops, or the highest rate measured so far; summed over ranks
-  /// Peak bytes of each allocation category during this step only, without work between steps (evaluations,
-  /// checkpoints), on the rank where this category has the highest peak. "total" is the peak of the sum of all
+  /// Peak bytes of each allocation category during this step, on the rank where this category has the highest peak.
+  /// Excludes work between steps (evaluations, checkpoints). "total" is the peak of the sum of all
   /// categories but "offload". "held" is the peak of the memory that the allocator holds, used or unused, and is absent
   /// if it is not measured.
   std::map<std::string, int64_t> memory_peak_bytes;
@@ -76,7 +76,8 @@ struct StepMetrics {
                                 // micro-batches and ranks
   CommByClass comm;             // traffic during this step only
   /// Number of copies from device memory to the host, by the name of the read (tensor/host_read.h). Counts the copies
-  /// that rank 0 requested during this step, without those between steps (evaluations, checkpoints). Empty on the CPU.
+  /// that rank 0 requested during this step. Excludes copies between steps (evaluations, checkpoints). Empty on the
+  /// CPU.
   std::map<std::string, int64_t> host_reads;
   int64_t skipped_steps = 0;  // cumulative number of steps without an update, because values were not finite or there
                               // were no targets

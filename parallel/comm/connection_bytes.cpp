@@ -19,8 +19,8 @@ struct Connection {
 };
 
 // Returns the bytes of the rings on the rank that needs the most. On each channel, a ring goes through all nodes, and
-// leaves a node at one of its ranks. In the opposite direction, it leaves the node at another rank, if there is one.
-// The ranks take turns, channel by channel.
+// leaves a node at one of its ranks. In the opposite direction, the ring leaves the node at another rank if the node
+// has several ranks. The ranks take turns, channel by channel.
 int64_t ring_bytes(const CommunicatorShape& c, int64_t directions, const Connection& one) {
   const int64_t bytes = directions * c.channels * one.both();
   if (c.ranks == c.ranks_here) return bytes;

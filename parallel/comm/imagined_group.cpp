@@ -61,7 +61,8 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// Owner of the tensors of an operation in flight. A host thread owns them until the operation is done. NCCL owns none.
+// Owner of the tensors of an operation in flight. An operation of host threads owns its tensors until it is done. An
+// operation of NCCL owns none.
 enum class Owner : uint8_t { operation, caller };
 
 // Returns an event that completes when a thread waits for it. With Owner::operation, the operation holds its tensors

@@ -26,9 +26,9 @@ struct ImaginedCards {
 ///
 /// Operations never wait. Without cards, a collective of several ranks holds its tensors until a thread waits for the
 /// collective, because a real collective cannot hold them longer. With cards, operations hold no tensors, as in an
-/// NcclGroup. Bytes are counted as in real groups (Operation::wire_bytes). The device's
-/// allocator also counts the memory that NCCL would need to connect the ranks (connection_bytes.h). With
-/// DeviceGroupOptions::groups, real groups may need less memory than this count if there are many groups.
+/// NcclGroup. Bytes are counted as in real groups (Operation::wire_bytes). The device's allocator also counts the
+/// memory that NCCL would need to connect the ranks (connection_bytes.h). With DeviceGroupOptions::groups, real groups
+/// may need less memory than this count if there are many groups.
 class ImaginedGroup final : public ProcessGroup {
  public:
   /// Makes the world of rank `rank` among `size` ranks. Operations of this group and of its subgroups are recorded in

@@ -21,7 +21,8 @@ std::vector<int> nodes_in_world(const ThreadOptions& options, const Rendezvous& 
   return nodes;
 }
 
-// Start of a collective that waits for two things: its stream reaches the collective, and a thread waits for it.
+// Late start of a collective. The collective starts once its stream has reached it, and a thread waits for it or the
+// patience has passed (ThreadOptions::patience).
 class AwaitedStart {
  public:
   void reached(std::function<void()> start) {

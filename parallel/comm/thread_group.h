@@ -13,8 +13,9 @@ class Rendezvous;
 struct ThreadOptions {
   std::vector<int> node_of_rank{};  // node of each rank; empty: all ranks are on one node
   Jitter jitter{};                  // delays that change the order of operations in different groups
-  // Longest time for which a collective waits until a thread of its rank waits for it; 0: collectives start at once. A
-  // rank then holds the tensors of a collective as long as if the other ranks were late. Messages start at once.
+  // Maximum delay of a collective. A collective starts once a thread of its rank waits for it, or after this time. A
+  // delayed rank holds the tensors of a collective as long as if the other ranks were late. 0: collectives start at
+  // once. Messages always start at once.
   std::chrono::microseconds patience{0};
   double watchdog_seconds = 0;  // seconds of waiting until operations fail with Error(communication); 0: never
 };

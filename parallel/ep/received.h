@@ -36,9 +36,9 @@ struct CountsMessage {
   void check_joined(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const;
 };
 
-/// Returns the message of rank `rank` of `group` if rows belong to slots, made from the rank's sorted slots.
-/// `ends` [chunks * experts + 1] are the ends of the rows of each chunk and expert, then of rows whose ids are no
-/// experts. Throws Error(communication), which names the rank, if there are such rows.
+/// Returns the CountsMessage of rank `rank` of `group`, for rows that belong to slots. `ends` [chunks * experts + 1]
+/// has the end of the rows of each chunk and expert among the rank's sorted slots. The last entry is the end of rows
+/// whose ids are no experts. Throws Error(communication), which names the rank, if there are such rows.
 std::vector<int64_t> counts_message(std::span<const int64_t> ends, int rank, const comm::ProcessGroup& group);
 
 /// Checks the experts [rows, width] (i32) that rank `rank` of `group` lists for its token rows. The lists contain

@@ -47,16 +47,19 @@ struct ReceivedCounts {
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-/// Returns the group whose devices gather the counts of a routing plan with these options (Ordering::counting). It has
-/// the ranks of ExpertGroups::sources(), and rows are exchanged in it, so that counts need no other connections and
-/// follow earlier exchanges. Null if the host exchanges the counts: with hot experts, if the operations of the group do
-/// not run on devices, if rows are exchanged in two steps, or if etp ranks gather rows.
+/// Returns the group whose devices gather the counts of a routing plan with these options (Ordering::counting). The
+/// group has the ranks of ExpertGroups::sources(). Its ranks also exchange rows in this group. Therefore, counts need
+/// no other connections and follow earlier exchanges. Returns null, so that the host exchanges the counts, in these
+/// cases:
+/// - The group has one rank, or its operations do not run on devices.
+/// - There are hot experts.
+/// - Rows are exchanged in two steps, or etp ranks gather rows.
 const comm::ProcessGroup* counting_group(const ExpertGroups& groups, const RoutingOptions& options);
 
 /// Returns the numbers of slots that this rank receives, and of rows that every rank sends. If the order has no
-/// SlotOrder::everyones_counts, first exchanges the full matrix of counts, by expert, in tensors on `device`, which
-/// must be a host device; this is collective over ExpertGroups::sources(). Throws Error(communication) if another rank
-/// sent wrong counts.
+/// SlotOrder::everyones_counts, first exchanges the full matrix of counts, by expert. This exchange is collective over
+/// ExpertGroups::sources(), and its tensors are on `device`, which must be a host device. Throws Error(communication)
+/// if another rank sent wrong counts.
 ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& groups, const RoutingOptions& options,
                                device::Device device);
 

@@ -44,8 +44,8 @@ struct ChunkCounts : MovedRows {
   int64_t arrived_begin = 0;   // joined rows: number of rows that have arrived in earlier chunks
   int64_t computed_begin = 0;  // joined rows: number of rows that are computed in earlier chunks
   /// [E/P + H + 1]: offsets of the grouped rows of each own expert, then of each shadow. In a routing plan of
-  /// make_local_routing_plan() they are estimates, because only the device has the offsets. The last offset is then the
-  /// number of the chunk's rows, including the rows of dropped slots.
+  /// make_local_routing_plan(), the offsets are estimates, because only the device has the exact offsets. The last one
+  /// is then the number of the chunk's rows, including the rows of dropped slots.
   std::vector<int64_t> offsets;
   std::vector<int64_t> shadow_offsets;  // [H + 1]: the shadows' offsets, from the first row of a shadow; empty if H = 0
   int64_t rows_in_chunk = 0;            // C of this chunk, even if `offsets` covers the rows of all chunks

@@ -20,10 +20,10 @@ struct RoutingPlan {
 };
 
 /// Makes the routing plan for `order`, which must have been made with the same options. Index tensors are on the device
-/// of the tensors of `order`. Collective over the groups: the ranks exchange their counts by chunk and expert (the full
-/// matrix), unless `order` has the counts of all ranks, and, if rows belong to tokens, the experts of each row. Throws
-/// Error(communication) if another rank sent wrong counts or experts, and std::logic_error if the options contradict
-/// each other.
+/// of the tensors of `order`. Collective over the groups. The ranks exchange their counts by chunk and expert (the full
+/// matrix), unless `order` has the counts of all ranks. If rows belong to tokens, the ranks also exchange the experts
+/// of each row. Throws Error(communication) if another rank sent wrong counts or experts, and std::logic_error if the
+/// options contradict each other.
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const RoutingOptions& options,
                               Stream& stream);
 

@@ -35,8 +35,8 @@ class RowGather final : public autograd::SavedTensor {
   std::vector<Event> left_;
 };
 
-/// Returns the transfers of a RowGather of `rows` rows [rows, D] of all ranks, of `row_bytes` bytes each: a message to
-/// each other rank.
+/// Returns the transfers of a RowGather: a message to each other rank. All ranks together have `rows` rows of
+/// `row_bytes` bytes.
 std::vector<schedule::Transfer> transfers_of_gather(int64_t rows, int64_t row_bytes, const ProcessGroup& group);
 
 /// Function that writes rows [begin, end) of this rank's addend to `out`, on the stream of the sum.

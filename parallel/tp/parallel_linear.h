@@ -40,8 +40,8 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
 struct LinearTransfers {
   std::vector<schedule::Transfer> forward, backward;
 };
-/// Returns the transfers of a call of column_linear() whose inputs are R = `rows` rows of `row_bytes` bytes, if its
-/// weights and its input get gradients.
+/// Returns the transfers of a call of column_linear() whose inputs are R = `rows` rows of `row_bytes` bytes. Assumes
+/// that the weights and the input get gradients.
 LinearTransfers transfers_of_column_linear(int64_t rows, int64_t row_bytes, const TensorParallel& tp);
 /// Returns the transfers of a call of row_linear() whose results are R = `rows` rows of `row_bytes` bytes.
 LinearTransfers transfers_of_row_linear(int64_t rows, int64_t row_bytes, const TensorParallel& tp);

@@ -37,8 +37,8 @@ class Combine {
   void add(size_t chunk, const Computed& computed, Handoff<Tensor> row_weights);
 
   // Call the next four functions only in a pass that is not bounded, once its rows have returned.
-  /// Sums the slot rows of this rank's own tokens. This is the last step of a token's way: out[t] = sum_k weights[t, k]
-  /// * row of slot (t, k), plus row t of each of `addends`. `out` [end - begin, D] and the addends have one row per own
+  /// Sums the slot rows of each of this rank's own tokens, as the last step of the pass: out[t] = sum_k weights[t, k] *
+  /// row of slot (t, k), plus row t of each of `addends`. `out` [end - begin, D] and the addends have one row per own
   /// token. `weights` [T, K] has one row per own token or per token of the result. If `weights` is undefined, all
   /// weights are 1.
   void sum_own_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;

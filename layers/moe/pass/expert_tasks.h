@@ -31,7 +31,8 @@ struct SharedCost {
 /// (schedule.moe.shared). The work is either a task of the pass, which runs while rows are in flight, or runs alone
 /// before or after the pass. If tp > 1, the work includes the transfers of these MLPs in the tp group
 /// (tp::column_linear, tp::row_linear). These transfers are posted from the compute lane, whose stream waits for them,
-/// and are not tasks. Simulations add their times to the time of the products, although some of them overlap.
+/// and are not tasks. Simulations add their times to the time of the products, although some transfers overlap with
+/// products.
 struct SharedWork {
   std::function<void()> compute{};  // runs on the compute lane's stream; empty: no work
   SharedCost cost{};

@@ -190,9 +190,12 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOption
 }
 
 // True if the routing plan can be made on the device of the ids, without communication and without counts on the host.
-// The host needs counts for chunks of experts, whose numbers of rows depend on the routing, for chunks that are
-// computed together, for rows of tokens, for experts that are separate products, and for the blocks of rows in which
-// Experts::backward_weighted() computes under memory reuse.
+// The host needs counts for:
+// - chunks of experts, whose numbers of rows depend on the routing
+// - chunks that are computed together
+// - rows of tokens
+// - experts that are separate products
+// - blocks of rows in which Experts::backward_weighted() computes under memory reuse
 bool can_be_local(const PassSettings& settings, const ep::RoutingOptions& options) {
   const bool known_sizes = options.chunking.by == ep::Chunking::By::tokens || options.chunking.chunks == 1;
   return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && known_sizes &&

@@ -14,7 +14,7 @@ struct WeightTile {
   int64_t group, row, column;
 };
 
-/// Tiles of the gradients of the weights of all groups: `down` x `across` tiles for each group. `order` [groups]
+/// Tiles of the weight gradients of all groups: `down` x `across` tiles for each group. `order` [groups]
 /// contains the groups in the order of their tickets (order_group()).
 struct WeightTiles {
   const int64_t* order;
@@ -30,9 +30,9 @@ struct WeightTiles {
   }
 };
 
-/// Writes group e to its place in order[groups]. Groups with more rows come first (place_of_group()): the sums of their
-/// tiles have more terms, and a multiprocessor that began a long tile late would finish last. The calls for all groups
-/// may run at the same time. `offsets` is [groups + 1].
+/// Writes group e to its place in order[groups]. Groups with more rows come first (place_of_group()), because the sums
+/// of their tiles have more terms. A multiprocessor that began such a tile late would finish last. The calls for all
+/// groups may run at the same time. `offsets` is [groups + 1].
 constexpr void order_group(int64_t* order, int64_t e, const int64_t* offsets, int64_t groups) {
   order[place_of_group(GroupedPass::weight_gradient, e, offsets, groups)] = e;
 }
