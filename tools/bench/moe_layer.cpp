@@ -19,9 +19,9 @@
 // model.moe.dense_residual, the dense MLP. Predictions still cover only the layer. With shared: beside, they include
 // the dense MLP, which is then a task of the layer.
 // --profile: cluster file for predictions. Links that the file lacks are those of a default machine; the program names
-// them on standard error. If the file states bursts of links, all links are idle before each pass
-// until they can send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with
-// "predicted", layer, schedule, pass, and the two predicted numbers below.
+// them on standard error. If the file states bursts of links, all links are idle before each pass until they can send
+// their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with "predicted", layer,
+// schedule, pass, and the two predicted numbers below.
 // --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of its last pass by
 // category, each on the rank where it is highest: parameter, gradient, activation, temporary, communication.
 // --token-ranks: before the rows of a layer, also prints a line: "ranks", layer, train.seed, mean number of ep ranks
@@ -193,7 +193,7 @@ class Bench {
     return *mesh;
   }
 
-  // Names each link that the cluster file lacks once.
+  // Prints the links that the cluster file lacks, each once, on standard error.
   void name_assumed_links(const LayerContestant& c) {
     std::vector<std::string> links;
     for (const std::string& link : c.assumed_links())

@@ -1,4 +1,4 @@
-// Rest of links before a measurement. After it, a traffic shaper's bursts (docs/profile.md) are the same in all
+// Rest of links before a measurement, so that a traffic shaper's bursts (docs/profile.md) are the same in all
 // measurements.
 #pragma once
 

@@ -325,7 +325,7 @@ class Bench {
   }
 
  private:
-  // Names the links that the profiles lack.
+  // Prints the links that the profiles lack, on standard error.
   void name_assumed_links() const {
     std::map<std::string, std::set<std::string>> by_profile;
     for (const Contestant& c : contestants_)

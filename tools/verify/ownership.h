@@ -1,4 +1,4 @@
-// Judges whether the ranks of a job together own each element of a tensor exactly once.
+// Checks that the ranks of a job together own each element of a tensor exactly once.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class Ownership {
  public:
   /// Adds elements [begin, begin + count), which `rank` owns. Ranges may be added in any order.
   void add(int64_t begin, int64_t count, int rank);
-  /// Number of elements in all ranges. An element that is owned twice counts twice.
+  /// Returns the number of elements in all ranges. An element that is owned twice counts twice.
   int64_t owned() const;
   /// Returns the first of `elements` elements that does not have one owner, with its owners, such as "element 5 is
   /// owned by ranks 0 and 2; expected one owner for each of its 35 elements". Returns an empty text if every element

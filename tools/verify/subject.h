@@ -20,7 +20,7 @@ namespace hexad::verify {
 
 class TrainingRun;
 
-/// Number of GPUs that are used by ranks that are threads. Without GPUs it is `one`.
+/// Number of GPUs that ranks use if they are threads; `one` without GPUs.
 enum class CardsOfThreads : uint8_t { one, several };
 
 class Subject {

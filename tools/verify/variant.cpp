@@ -113,8 +113,8 @@ bool ep_varies_slowest(const MeshSizes& m, const mesh::AxisOrder& order) {
 }
 
 // True if, in one of `given` orders, every ep group has several ranks on each of the two nodes of nodes_of_threads().
-// The nodes are halves of the ranks, so only the axis that varies slowest leads from one to the other. Computes no
-// Layout, because cover() asks for each of its drafts.
+// Each node has half of the ranks, so only groups of the axis that varies slowest span both nodes. Computes no Layout,
+// because cover() calls this function for each of its drafts.
 bool has_two_levels_in_one(std::span<const mesh::AxisOrder> given, const MeshSizes& m) {
   return m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1 &&
          std::any_of(given.begin(), given.end(), [&](const auto& order) { return ep_varies_slowest(m, order); });
@@ -132,7 +132,7 @@ Option window_option() {
 
 // Returns the option for one choice of schedule.moe. If a value requires another key, the option sets both keys. A
 // choice that has an effect only on ep groups with two levels has an effect on a mesh if one of given_orders() makes
-// such groups. Subject::illegal() refuses all_to_all=hierarchical in orders that do not.
+// such groups. Subject::illegal() refuses all_to_all=hierarchical in all other orders.
 Option schedule_option(const moe::VariedChoice& choice) {
   const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
   Option option{std::string(choice.key), in_section(choice.key), {}, {}, {}};

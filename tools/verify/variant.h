@@ -80,8 +80,8 @@ struct Variant {
   void choose(std::string_view option, std::string_view value);
   /// True if the variant sets a memory limit for MoE layers. The recipe determines the number of bytes.
   bool has_memory_limit() const;
-  /// Returns the number of threads of a rank's kernels. With a compute share below 1, there are two threads, so that
-  /// the share leaves one of them.
+  /// Returns the number of threads of a rank's kernels. With a compute share below 1, there are two threads, one of
+  /// which computes experts.
   int kernel_threads() const;
   /// Returns the overrides with which a recipe runs as this variant, including options with plain values. The value
   /// `own` has no override, because it keeps the recipe's setting. Excludes the memory limit and the subject's changes.

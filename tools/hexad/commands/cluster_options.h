@@ -59,7 +59,7 @@ inline plan::RoutingLoad load_of(const std::string& routing, const layers::Model
 }
 
 /// Calls `predict` and returns its result. If `predict` throws plan::ClusterError, throws Error(usage) with the
-/// position of the error's key in the cluster's file before the message. `overrides` are those of the file.
+/// position of the error's key in the cluster's file before the message. `overrides` are the overrides of the file.
 template <class Predict>
 auto on_cluster(const std::string& path, const std::vector<std::string>& overrides, const Predict& predict) try {
   return predict();

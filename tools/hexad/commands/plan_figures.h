@@ -71,7 +71,7 @@ struct TwiceRanks {
 TwiceRanks figures_on_twice(const Planned& planned, const plan::PlannedLayout& best,
                             const plan::PlannedLayout& on_twice);
 
-/// Returns the groups of all layouts whose nodes have different numbers of their ranks
+/// Returns the groups, of all `layouts`, that have different numbers of ranks on their nodes
 /// (plan::StepForecast::uneven_groups).
 std::set<std::string> uneven_groups_of(const std::vector<plan::PlannedLayout>& layouts);
 

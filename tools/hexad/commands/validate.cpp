@@ -145,8 +145,9 @@ std::string resume_text(const StartCheck& start, int64_t all) {
   return fmt::format("continues from {}, after step {}: {}", start.checkpoint, start.trained_steps, steps);
 }
 
-// Returns the predicted step on `cluster`, which was read from the file `path`. Appends to `warnings` if the layout
-// does not fit the cluster, or if parallel.order spreads groups over several domains of the fast link.
+// Returns the predicted step on `cluster`, which was read from the file `path`. Appends two texts to `warnings`: one
+// about groups that parallel.order spreads over several domains of the fast link, and one about insufficient memory. A
+// text is empty if there is nothing to warn about.
 StepOnCluster step_on_cluster(const Cluster& cluster, const std::string& path, const Recipe& recipe,
                               const mesh::Layout& layout, const train::Extensions& extensions,
                               std::vector<std::string>& warnings) {
@@ -166,7 +167,8 @@ StepOnCluster step_on_cluster(const Cluster& cluster, const std::string& path, c
           .places = nodes ? "nodes" : "domains"};
 }
 
-// Returns a text like "dp 4, ep 2" with the axes whose groups span several nodes or domains, and their numbers; "none".
+// Returns the axes whose groups span several nodes or domains, with the numbers of these: a text like "dp 4, ep 2", or
+// "none".
 std::string across_text(const std::vector<AxisSpread>& spread) {
   std::string text;
   for (const AxisSpread& axis : spread)

@@ -172,7 +172,8 @@ ExitCode run_selected(const VerifyArguments& o, const Subject& subject, const Se
 }
 
 // Opens the device once in a child process, so that a missing device is reported once, not for every layout. This
-// process must not open a GPU, because its children could not use the GPU after a fork.
+// process must not open a GPU, because its children could not use the GPU after a fork. Returns the number of GPUs that
+// ranks use if they are threads.
 CardsOfThreads require_device(device::DeviceKind kind, double seconds) {
   const auto open = [&] {
     const std::string description = device::DeviceContext(device::ContextOptions{.kind = kind}).description();
@@ -186,7 +187,7 @@ CardsOfThreads require_device(device::DeviceKind kind, double seconds) {
   return opened.text.front() == '+' ? CardsOfThreads::several : CardsOfThreads::one;
 }
 
-// Prints how tensors of threads on several GPUs are sent.
+// Prints a line about the path of tensors between threads on several GPUs. Prints nothing if threads use one GPU.
 void print_path(const Recipe& r, CardsOfThreads cards) {
   if (cards == CardsOfThreads::one) return;
   fmt::print("{}\n", r.distributed.device_collectives == comm::DeviceCollectives::nccl

@@ -14,8 +14,8 @@ std::string layout_text(const ParallelConfig& p) {
                    p.etp.value_or(p.tp));
 }
 
-// Returns the reason why `recipe` cannot use `text`, the schedule that the run had chosen, with `config` as
-// schedule.moe; empty if it can.
+// Returns the reason why `recipe` cannot use the schedule that the run had chosen; empty if it can. `trained` is the
+// layout of the run, and `config` is the recipe's schedule.moe with the chosen values.
 std::string obstacle(const Recipe& recipe, const ParallelConfig& trained, const moe::MoeScheduleConfig& config) {
   const std::string here = layout_text(recipe.parallel), there = layout_text(trained);
   if (here != there)

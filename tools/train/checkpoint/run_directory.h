@@ -43,7 +43,7 @@ void require_run_directory(const std::string& dir);
 /// Result of take_chosen_schedule(). Both texts are empty if the model has no experts, or if no setting is `auto`.
 struct ChosenSchedule {
   std::string used{};    // name of the schedule that replaces the `auto` settings
-  std::string unused{};  // sentence that says why the `auto` settings keep their defaults
+  std::string unused{};  // reason why the `auto` settings keep their defaults
 };
 
 /// Replaces `auto` settings of schedule.moe with the values that the run had chosen when it saved the checkpoint.
