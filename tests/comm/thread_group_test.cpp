@@ -263,7 +263,7 @@ TEST(ThreadGroup, MemoryOfACollectiveIsFreeOnceAThreadResumes) {
   });
 }
 
-// Long enough for a test to end, so only a wait or the end of the ranks starts a collective.
+// Options with a patience that is longer than a test. Only a wait, or the end of the ranks, starts a collective.
 constexpr ThreadOptions patient{.patience = std::chrono::minutes(2)};
 
 TEST(PatientThreadGroup, StartsACollectiveOnceItIsAwaited) {

@@ -93,7 +93,7 @@ TEST_P(DeviceCountsOfRanks, GiveThePlanOfCountsThatTheHostExchanges) {
     });
 }
 
-// Rank 1 has an id that names no expert. Both ranks refuse it, so that none waits for the other.
+// Rank 1 has an id that names no expert. Both ranks refuse the id, so that neither waits for the other.
 TEST(DeviceCounts, RefuseAWrongIdOfAnotherRank) {
   comm::with_cards(2, [](const CardWorld& w) {
     const Ranks ranks(w);

@@ -1,4 +1,4 @@
-// Estimates of memory, compared with the allocator's counts, for random recipes and layouts that nobody chose.
+// Compares estimates of memory with the allocator's counts, for random recipes and layouts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

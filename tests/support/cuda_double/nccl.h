@@ -51,7 +51,7 @@ int64_t nccl_registration_faults();
 /// throws.
 class NcclChange {
  public:
-  /// Makes each `cards` consecutive devices a separate node, for communicators that are made after this call; by
+  /// Makes each `cards` consecutive devices a separate node, for communicators that are made after this call. By
   /// default, all devices are on one node. Ranks of different nodes are connected over a network, and their buffers
   /// have other sizes (nccl_buffers.h). Windows of a communicator on several nodes are not mapped.
   [[nodiscard]] static NcclChange cards_per_node(int cards);
