@@ -65,8 +65,8 @@ struct StepMetrics {
   double peak_flops_per_second = 0;   // train.peak_flops, or the highest rate measured so far; summed over ranks
   /// Peak bytes of each allocation category during this step, on the rank where this category has the highest peak.
   /// Excludes work between steps (evaluations, checkpoints). "total" is the peak of the sum of all
-  /// categories but "offload". "held" is the peak of the memory that the allocator holds, used or unused, and is absent
-  /// if it is not measured.
+  /// categories but "offload". "held" is the peak of the memory that the allocator holds, used or unused, which may
+  /// contain memory that work between steps has left unused. "held" is absent if it is not measured.
   std::map<std::string, int64_t> memory_peak_bytes;
   double aux_loss = 0;
   double z_loss = 0;

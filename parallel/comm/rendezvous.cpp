@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "parallel/comm/bytes.h"
 #include "parallel/comm/inquiry.h"
@@ -143,9 +144,13 @@ void Rendezvous::arrive(const Ticket& ticket, int rank, Operation op, std::share
     }
   for (auto& [r, participant] : pending.participants) {
     const int64_t bytes = error ? 0 : participant.op.wire_bytes(r, size());
-    participant.op = {};  // frees the tensors that only the operation owns before a thread that waits for it resumes
-    participant.flight->complete(bytes, error);
+    participant.end(bytes, error);
   }
+}
+
+void Rendezvous::Participant::end(int64_t bytes, std::exception_ptr error) {
+  op = {};
+  flight->complete(bytes, std::move(error));
 }
 
 void Rendezvous::abort(std::exception_ptr reason) {
@@ -159,7 +164,7 @@ void Rendezvous::abort(std::exception_ptr reason) {
     children = children_;
   }
   for (auto& [ticket, pending] : waiting)
-    for (auto& [rank, participant] : pending.participants) participant.flight->complete(0, reason);
+    for (auto& [rank, participant] : pending.participants) participant.end(0, reason);
   for (auto& [key, c] : children)
     if (const auto rendezvous = c.rendezvous.lock()) rendezvous->abort(reason);
 }
@@ -178,7 +183,7 @@ void Rendezvous::leave(int rank) {
     children = children_;
   }
   for (auto& [pending, error] : failed)
-    for (auto& [r, participant] : pending.participants) participant.flight->complete(0, error);
+    for (auto& [r, participant] : pending.participants) participant.end(0, error);
   for (auto& [key, c] : children) {
     const auto at = std::find(c.members.begin(), c.members.end(), rank);
     if (const auto rendezvous = c.rendezvous.lock(); rendezvous && at != c.members.end())

@@ -60,6 +60,8 @@ class Rendezvous {
   struct Participant {
     Operation op;
     std::shared_ptr<Flight> flight;
+    /// Ends the operation. Frees the tensors that only the operation owns before a thread that waits for it resumes.
+    void end(int64_t bytes, std::exception_ptr error);
   };
   struct Pending {
     std::map<int, Participant> participants;  // keyed by rank

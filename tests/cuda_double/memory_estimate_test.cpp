@@ -25,7 +25,7 @@ class MemoryOnCards : public testing::TestWithParam<Case> {};
 // NCCL's connections need more memory than the rest of such a small run, so both are compared separately.
 TEST_P(MemoryOnCards, IsWithinOnePercentOfTheEstimate) {
   const auto& [name, ranks, overrides] = GetParam();
-  std::vector<std::string> all{"device=cuda", "distributed.device_collectives=auto", "model.context=32",
+  std::vector<std::string> all{"device=cuda", "distributed.device_collectives=nccl", "model.context=32",
                                "batch.micro=2", "batch.global=4"};
   all.insert(all.end(), overrides.begin(), overrides.end());
   const Recipe recipe = small_recipe(measured(all));

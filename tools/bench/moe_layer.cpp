@@ -162,7 +162,7 @@ class Bench {
       contestants.push_back(std::make_unique<LayerContestant>(s.name, recipe, mesh_of(recipe), of_contestants_));
       LayerContestant& c = *contestants.back();
       std::optional<plan::Predictor> predictor;
-      if (first() && !options_.profile.empty()) predictor.emplace(recipe, mesh_of(recipe));
+      if (first() && !options_.profile.empty()) name_assumed_rates(predictor.emplace(recipe, mesh_of(recipe)));
       c.step();
       c.predict(predictor ? &*predictor : nullptr);
       name_assumed_links(c);
@@ -199,6 +199,12 @@ class Bench {
     for (const std::string& link : c.assumed_links())
       if (named_links_.insert(link).second) links.push_back(link);
     if (!links.empty()) fmt::print(stderr, "moe_layer: {}\n", plan::text_of_assumed(options_.profile, links));
+  }
+
+  // Prints what the predictions assume about rates that the profile lacks, on standard error. Prints each text once.
+  void name_assumed_rates(const plan::Predictor& predictor) {
+    for (const std::string& text : predictor.assumed_rates)
+      if (named_rates_.insert(text).second) fmt::print(stderr, "moe_layer: {}\n", text);
   }
 
   static void print(const std::string& layer, int round, const LayerContestant& c) {
@@ -307,6 +313,7 @@ class Bench {
   const LayerContestant::Options of_contestants_;
   bool tasks_listed_ = false;
   std::set<std::string> named_links_;  // links that name_assumed_links() has named
+  std::set<std::string> named_rates_;  // texts that name_assumed_rates() has printed
   std::vector<NamedSchedule> schedules_;
   std::map<std::string, std::unique_ptr<mesh::Mesh>> meshes_;
   std::map<std::string, plan::GranularitySearch> searches_;

@@ -215,10 +215,13 @@ class Contestant {
   const std::string& profile() const { return recipe_.schedule.profile; }
   /// Returns the links that the predictions took from a default machine.
   const std::vector<std::string>& assumed_links() const { return assumed_links_; }
+  /// Returns what the predictions assume about rates that the profile lacks (Predictor::assumed_rates).
+  const std::vector<std::string>& assumed_rates() const { return assumed_rates_; }
 
   /// Predicts the passes, makes the open choices, and warms up.
   void prepare() {
     const plan::Predictor predictor(recipe_, instance().mesh);
+    assumed_rates_ = predictor.assumed_rates;
     step();  // warm-up step, which allocates memory
     if (recipe_.schedule.moe.open()) {
       plan::ScheduleChoice choice(recipe_, instance(), predictor, world_.group());
@@ -299,6 +302,7 @@ class Contestant {
   moe::MoeSchedule schedule_ = recipe_.schedule.moe.settled();
   std::optional<double> predicted_;
   std::vector<std::string> assumed_links_;
+  std::vector<std::string> assumed_rates_;
 };
 
 class Bench {
@@ -316,7 +320,7 @@ class Bench {
 
   void run() {
     for (Contestant& c : contestants_) c.prepare();
-    if (world_.rank() == 0) name_assumed_links();
+    if (world_.rank() == 0) name_assumptions();
     for (int round = 1; round <= options_.rounds; ++round)
       for (Contestant& c : contestants_) {
         const Measurement m = c.step();
@@ -325,8 +329,11 @@ class Bench {
   }
 
  private:
-  // Prints the links that the profiles lack, on standard error.
-  void name_assumed_links() const {
+  // Prints the links and rates that the profiles lack, on standard error.
+  void name_assumptions() const {
+    std::set<std::string> texts;
+    for (const Contestant& c : contestants_) texts.insert(c.assumed_rates().begin(), c.assumed_rates().end());
+    for (const std::string& text : texts) fmt::print(stderr, "train_schedules: {}\n", text);
     std::map<std::string, std::set<std::string>> by_profile;
     for (const Contestant& c : contestants_)
       if (!c.profile().empty()) by_profile[c.profile()].insert(c.assumed_links().begin(), c.assumed_links().end());

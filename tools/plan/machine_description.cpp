@@ -83,7 +83,7 @@ class Checker {
 
   void bytes(const std::string& key, int64_t value) const {
     if (!good(key) || value >= least_memory) return;
-    const std::string_view unit = value <= most_gigabytes ? "GB" : "MB";
+    const std::string_view unit = value <= most_gigabytes ? "GB" : "MiB";  // drivers show the memory of GPUs in MiB
     add(key, fmt::format("must be at least {} bytes (1 MiB); nearest: 1MiB; if the value is in {}, write {}{}",
                          least_memory, unit, value, unit));
   }

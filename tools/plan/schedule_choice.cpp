@@ -134,12 +134,13 @@ void ScheduleChoice::pick_finalists() {
   if (finalists_.size() < 2) return finalists_.clear();
   // If the schedule with the defaults of all open choices is a candidate, it becomes a finalist, regardless of its
   // prediction. Therefore, no schedule is chosen that is distinctly slower in the trials than the default. It replaces
-  // the finalist that represents it, so that every other family keeps its finalist. Without such a finalist, it
-  // replaces the last one.
+  // the finalist of its own family, so that every other family keeps its finalist. Without such a finalist, it replaces
+  // one that does equal work, or else the last one.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) {
-    const auto like = std::ranges::find_if(finalists_, [&](size_t f) { return represents(f, at); });
+    auto like = std::ranges::find_if(finalists_, [&](size_t f) { return open(f) && same_family(f, at); });
+    if (like == finalists_.end()) like = std::ranges::find_if(finalists_, [&](size_t f) { return equal_work(f, at); });
     (like == finalists_.end() ? finalists_.back() : *like) = at;
   }
   const int64_t round = steps_of_round * std::ssize(finalists_);

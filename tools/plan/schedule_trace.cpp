@@ -233,7 +233,7 @@ std::vector<std::string> texts_of_assumed_rates(const Recipe& recipe, const plan
     texts.push_back(
         fmt::format("{} lacks products of some passes, which are predicted like those of the first measured pass: {}",
                     profile, fmt::join(passes, ", ")));
-  if (cluster.slowdowns.empty())
+  if (cluster.slowdowns.empty() && cluster.capped_slowdowns.empty())
     texts.push_back(
         fmt::format("{} has no slowdowns; predictions assume that work keeps its speed beside other work", profile));
   return texts;
