@@ -91,8 +91,7 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
        "write 80GB"},
       {"memory: 80GB", "memory: 81559",
        "c.yaml:6: machine.memory (81559) must be at least 1048576 bytes (1 MiB); nearest: 1MiB; if the value is in "
-       "MiB, "
-       "write 81559MiB"},
+       "MiB, write 81559MiB"},
       {"memory: 80GB", "memory: 80GB\n  host_memory: 256",
        "c.yaml:7: machine.host_memory (256) must be at least 1048576 bytes (1 MiB); nearest: 1MiB; if the value is in "
        "GB, write 256GB"},
