@@ -75,7 +75,7 @@ TEST(StepSimulation, TheHostIssuesShortKernelsDuringALongOne) {
   EXPECT_DOUBLE_EQ(simulated({step}, {0}, {.issuing = 3}).seconds, 3 + 10 + 3);
 }
 
-TEST(StepSimulation, AHostThatWaitedForItsDeviceIssuesTheNextKernelAfterwards) {
+TEST(StepSimulation, HostIssuesTheNextKernelAfterItHasWaitedForItsDevice) {
   Step step(0);
   const int32_t read = step.kernel(10);
   step.kernel(1, {read});  // the host has waited for the first kernel

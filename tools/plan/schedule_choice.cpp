@@ -99,10 +99,9 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
 }
 
 // Picks the predicted fastest schedules of up to four families as finalists. Schedules of a family differ only in their
-// chunks. If the number of chunks is fixed, each schedule is a family. Except for the
-// default schedule, no finalist does the same work as a candidate of a faster finalist's family. The reason is that
-// Algorithm 1 tries other numbers of chunks of the chosen family. Picks none if there are fewer than eight trial steps,
-// or fewer than two families.
+// chunks. If the number of chunks is fixed, each schedule is a family. Except for the default schedule, no finalist
+// does the same work as a candidate of a faster finalist's family. The reason is that Algorithm 1 tries other numbers
+// of chunks of the chosen family. Picks none if there are fewer than eight trial steps, or fewer than two families.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto equal_work = [&](size_t a, size_t b) { return candidates_[a].work == candidates_[b].work; };

@@ -177,7 +177,7 @@ FewMicroBatches few_micro_batches(const Recipe& r, const mesh::Layout& layout, i
     return {in_flight, in_flight + 2};
   }
   // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches. Under ZeRO-2,
-  // the first sum of a bucket goes directly to the owned piece, and later sums need memory of their own. The third
+  // the first sum of a bucket goes directly to the owned piece, and later sums need additional memory. The third
   // micro-batch is the first that runs beside such a sum of an earlier micro-batch.
   const int64_t fewer = r.parallel.zero == 3 ? 2 * unit : r.parallel.zero == 2 ? std::max<int64_t>(2, unit) : unit;
   return {fewer, fewer + unit + all % unit};

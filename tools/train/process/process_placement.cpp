@@ -20,8 +20,8 @@ bool crosses_nodes(const mesh::Layout& layout, Axis axis, std::span<const int> n
   return crosses;
 }
 
-// True if the experts have no groups of their own: ep is 1, and etp has the size of tp. A model without experts has
-// such a layout, too.
+// True if the experts have no separate groups: ep is 1, and etp has the size of tp. A model without experts has such a
+// layout, too.
 bool has_plain_experts(const mesh::Layout& layout) {
   return layout.size(Axis::ep) == 1 && layout.size(Axis::etp) == layout.size(Axis::tp);
 }
