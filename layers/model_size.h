@@ -10,7 +10,7 @@ namespace hexad::layers {
 
 struct ModelSize {
   int64_t parameters = 0;         // number of all parameters
-  int64_t active_parameters = 0;  // parameters that a token uses, without routed experts that it does not choose
+  int64_t active_parameters = 0;  // all parameters except those of routed experts that a token does not choose
   int64_t expert_parameters = 0;  // parameters of routed experts, in all layers
   // Parameters outside routed experts that are stored in the accumulator dtype, and therefore need no main weights.
   int64_t accumulator_parameters = 0;

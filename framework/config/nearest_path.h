@@ -15,8 +15,8 @@ namespace hexad::config {
 std::string nearest_folders(const std::string& path);
 
 /// Returns a text like "; below it: 'runs/four', 'runs/ten'". The text contains the first five files and folders
-/// directly in `folder` that `accepted` accepts, sorted by path. If there are more, the text ends in a number, as in
-/// "and 2 more". Returns an empty text if there are none or `folder` cannot be listed.
+/// directly in `folder` that `accepted` accepts, sorted by path. If there are more, the text ends like "and 2 more".
+/// Returns an empty text if there are none or `folder` cannot be listed.
 std::string accepted_below(const std::string& folder,
                            const std::function<bool(const std::filesystem::path&)>& accepted);
 

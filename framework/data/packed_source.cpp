@@ -71,7 +71,7 @@ void check_trainable(const TokenDataset& dataset, int64_t context) {
   require(context >= 1, "[data] context is ", context, "; expected at least 1");
   if (dataset.tokens() == 0) {
     fail(ExitCode::data, dataset.path(), ": has no token (", counted(dataset.documents(), "document"),
-         "), expected at least 1");
+         "), expected at least 1 token");
   }
 }
 

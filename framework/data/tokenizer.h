@@ -23,7 +23,7 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// Returns the ids of `text`, without an end-of-document. Thread-safe.
+  /// Returns the ids of `text`, without an end-of-document token. Thread-safe.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   /// Like encode(), but converts each special token inside one of the ranges `trusted` to its id. Only text that does
   /// not come from users, such as the text of chat templates, may be trusted.

@@ -74,8 +74,9 @@ class CheckpointStore {
   /// Renames the checkpoint of each step N after `step` to step-N.abandoned. The run has returned to `step` (0: started
   /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
   /// again removes the older step-N.abandoned. If a folder was renamed, writes the name of the folder of `step` to
-  /// `latest`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(resource) if a folder
-  /// cannot be renamed or removed, or `latest` cannot be written or removed.
+  /// `latest`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(usage) if a newer job
+  /// has started, and Error(resource) if a folder cannot be renamed or removed, or `latest` cannot be written or
+  /// removed.
   std::vector<std::string> abandon_after(int64_t step) const;
   /// Returns 1 + the highest sequence number of all good checkpoints; 1 if no checkpoint is good.
   int64_t next_sequence() const;

@@ -88,7 +88,8 @@ struct RoutingCounts {
   /// Windows in which all chunks are exchanged; null: rows are sent as messages. Also null if the windows are too small
   /// for the rows that some rank receives. The next call of comm::Windows::grow() then enlarges them.
   comm::Windows* windows = nullptr;
-  /// Phases in which the rows of the only chunk return; empty if they return in one all-to-all.
+  /// Phases in which rows return. Empty if the rows of a chunk return in one all-to-all. There is only one chunk if
+  /// there are phases.
   PhasedReturn phased;
 
   bool in_phases() const { return !phased.phases.empty(); }

@@ -7,8 +7,9 @@
 namespace hexad::ep {
 
 /// Routing plan for T local tokens with K slots each. The S slot rows are in the order that SlotOrder describes. A slot
-/// row belongs to a slot, or to a token and a rank. A grouped row always belongs to a slot. With all options, grouped
-/// rows are sorted by expert, then by the etp rank, ep rank and token of their source. Counts and offsets are i64.
+/// row belongs to a slot, or to a token and a rank. Grouped rows are the rows that this rank's experts compute. Each
+/// belongs to a slot. With all options, they are sorted by expert, then by the etp rank, ep rank and token of their
+/// source. Counts and offsets are i64.
 ///
 /// The order of all sums is fixed. First, a rank sums the results of its experts for a token in the order of the
 /// token's slots. Then the results of etp ranks are summed in the order of the ranks, on the rank that EspExchange

@@ -53,7 +53,7 @@ class Runner {
             " ranks, but the group has ", pp.size(), "; expected equal numbers");
     require(program.merge == (fibers != nullptr), "[pp] the schedule was checked for pairs that run ",
             program.merge ? "as one action" : "one after the other", ", but there are ", fibers ? "" : "no ",
-            "fibers; expected fibers exactly for merged pairs");
+            "fibers; expected fibers if and only if pairs run as one action");
     connect(pp, schedule_.stages, device);
   }
 

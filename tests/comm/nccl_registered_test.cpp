@@ -82,7 +82,8 @@ TEST_F(NcclRegistered, SmallAndShortLivedBuffersAreNotRegistered) {
         const Tensor small = ones(w, Category::gradient, 1000), passing = ones(w, Category::communication);
         sum(w, w.world, small), sum(w, w.world, passing);
         const Tensor lasting = ones(w), gathered = Tensor::empty({2 * n}, Dtype::f32, w.context);
-        // `gathered` is temporary, so it cannot be registered. `lasting` alone is not registered.
+        // `gathered` is temporary, so it cannot be registered. A collective registers both of its buffers or neither,
+        // so `lasting` is not registered either.
         w.world.all_gather(gathered, lasting, w.context.compute()).wait();
         meet(w);
         EXPECT_EQ(cuda_double::nccl_registrations(), 0);

@@ -64,7 +64,7 @@ TYPED_TEST(Shuffled, EpochOfWholeSequencesHasEveryTokenOnce) {
     EXPECT_EQ(visits(source, n, epoch * n / 16, (epoch + 1) * n / 16), std::vector<int>(n, 1)) << "epoch " << epoch;
 }
 
-// A sequence that spans two epochs is neither lost nor repeated.
+// A sequence that spans several epochs is neither lost nor repeated.
 TYPED_TEST(Shuffled, SequencesAcrossEpochsHaveEveryTokenOncePerEpoch) {
   const int n = total(many_lengths());
   for (int64_t context : {1, 7, 16, 48, 1000}) {

@@ -91,7 +91,7 @@ class Qwen3Next : public testing::Test {
     write_tensors(folder_ + "/model.safetensors", tensors_);
   }
 
-  // Returns the first elements of the rows of a parameter with `hidden` columns.
+  // Returns the first element of each row of a parameter with `hidden` columns.
   std::vector<double> rows_of(const std::string& name) const {
     io::Checkpoint checkpoint = io::Checkpoint::open(imported_, io::Check::full);
     device::DeviceContext memory;

@@ -1,4 +1,4 @@
-// Log of the experts that a run's tokens chose, read with other row numbers than at recording.
+// Log of the experts that a run's tokens chose, read under other row numbers than those at which they were recorded.
 #include "layers/moe/router/routing_log.h"
 
 #include <gtest/gtest.h>

@@ -294,7 +294,8 @@ class Holders final : public autograd::WeightStorage {
   int held_ = 0;
 };
 
-// Under ZeRO-3, weights are gathered while they are held.
+// Under ZeRO-3, gathered weights occupy memory as long as a pass holds them. `Holders` counts the weights that are
+// held.
 TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
   const auto max_held = [](const Words& overrides) {
     int most = 0;

@@ -38,7 +38,8 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error message for `changed` with `was` replaced by `is`, without the folder, or "accepted" without error.
+// Replaces `was` by `is` in `changed`, and loads the result. Returns the error message without the temporary folder, or
+// "accepted" if there is no error.
 std::string refusal(const std::string& was, const std::string& is, std::string changed = text) {
   const size_t at = changed.find(was);
   if (at == changed.npos) return "the test's own text has no " + was;

@@ -229,7 +229,7 @@ TEST(Predictor, NamesTheRatesThatItAssumes) {
   };
   using Texts = std::vector<std::string>;
   EXPECT_EQ(assumed("f32"),
-            Texts{file + " has no slowdowns; predictions assume that work keeps its speed beside other work"});
+            Texts{file + " has no slowdowns; predictions assume that concurrent work does not slow other work down"});
   cluster.slowdowns = {{.of = device::Lane::compute, .beside = {device::Lane::copy}, .speed = 0.9}};
   EXPECT_EQ(assumed("f32"), Texts{});
   std::erase_if(cluster.products, [](const auto& p) { return p.pass != plan::GemmPass::forward; });

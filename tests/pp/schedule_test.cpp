@@ -113,7 +113,7 @@ TEST(Schedule, EveryKindIsExecutableOnUpToEightRanks) {
   });
 }
 
-// Evaluations run only forwards.
+// Evaluations run only forward passes.
 TEST(Schedule, ForwardsAloneAreExecutable) {
   for_all_schedules(5, 11, [](const Schedule& whole) {
     const Schedule s = forwards_of(whole);

@@ -32,7 +32,8 @@ TaskGraph one_computation(double seconds) {
   return g;
 }
 
-// Returns the ends of one computation on each rank of a node.
+// Returns the end of the computation of each rank, in seconds. The ranks share a node. Rank r computes for seconds[r]
+// alone.
 std::vector<double> ends(const std::vector<double>& seconds, const SharedCores& cores) {
   std::vector<TaskGraph> graphs;
   for (const double s : seconds) graphs.push_back(one_computation(s));

@@ -43,7 +43,7 @@ void judge_state(std::vector<Finding>& findings, const RankReport& rank, const E
                                                clock_text(state))});
   };
   if (reasons & (software_thermal | hardware_thermal)) slowed("its temperature");
-  if (reasons & power_brake) slowed("the power brake of its power supply");
+  if (reasons & power_brake) slowed("the power brake of the power supply");
 }
 
 // Adds a finding for each GPU that computes slower than the other GPUs of its kind.

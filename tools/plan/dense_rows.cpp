@@ -11,7 +11,7 @@
 namespace hexad::plan {
 namespace {
 
-// Largest ratio of dense to grouped time that counts as faster. Smaller differences may be noise.
+// Largest ratio of dense to grouped time at which the dense product counts as faster. Smaller differences may be noise.
 constexpr double faster = 0.98;
 
 // Compares the sizes that were measured for both products. Returns the smallest number of rows per expert at which, and

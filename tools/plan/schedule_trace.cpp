@@ -234,8 +234,8 @@ std::vector<std::string> texts_of_assumed_rates(const Recipe& recipe, const plan
         fmt::format("{} lacks products of some passes, which are predicted like those of the first measured pass: {}",
                     profile, fmt::join(passes, ", ")));
   if (cluster.slowdowns.empty() && cluster.capped_slowdowns.empty())
-    texts.push_back(
-        fmt::format("{} has no slowdowns; predictions assume that work keeps its speed beside other work", profile));
+    texts.push_back(fmt::format(
+        "{} has no slowdowns; predictions assume that concurrent work does not slow other work down", profile));
   return texts;
 }
 

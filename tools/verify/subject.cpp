@@ -229,7 +229,7 @@ std::string window_problem(const Recipe& recipe, const mesh::Layout& layout, con
     const comm::DeviceCollectives collectives = recipe.distributed.device_collectives;
     if (collectives == host) return "window=yes needs distributed.device_collectives auto or nccl";
     if (cards == CardsOfThreads::several && collectives != nccl)
-      return "window=yes of threads on several GPUs needs distributed.device_collectives nccl";
+      return "window=yes with ranks that are threads on several GPUs needs distributed.device_collectives nccl";
   }
   const bool across = !group_across_nodes(layout, Axis::ep, node_of_rank).empty();
   return across ? "window=yes needs every ep group on one node" : "";

@@ -47,8 +47,8 @@ class Queue {
 
   struct Work {
     std::function<void()> run;
-    std::optional<uint64_t> launch;  // number of the launch; determines its delay; empty for marks and waits, which are
-                                     // not delayed
+    /// Number of the launch, which determines its delay. Empty for marks and waits, which are not delayed.
+    std::optional<uint64_t> launch;
   };
   void push(std::function<void()> work, bool launch = false);
   void loop();

@@ -86,7 +86,7 @@ class Experts {
   int64_t products() const;
   /// Returns the bytes of one expert's weights on this rank.
   int64_t weight_bytes() const;
-  /// Returns the floating-point operations of one product per row: 2 D F.
+  /// Returns the number of floating-point operations of one product per row: 2 D F.
   double flops_per_row() const;
 
  private:

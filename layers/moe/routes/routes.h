@@ -94,7 +94,7 @@ struct ChunkTokens {
 struct Routes {
   PassSettings settings;
   ep::RoutingPlan plan{};      // routing plan for tokens [begin, end), or for the tokens of all `gatherers`
-  int64_t begin = 0, end = 0;  // tokens of the result that this rank sends to the experts
+  int64_t begin = 0, end = 0;  // tokens [begin, end) of the result; this rank sends them to the experts
   int copies = 1;              // number of times that each token is sent to its experts
 
   /// Ranks that gather their tokens before dispatch (DeepSpeed's ESP-AllGather); null: tokens are not gathered. This

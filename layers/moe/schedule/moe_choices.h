@@ -126,12 +126,12 @@ inline constexpr std::tuple moe_choices{
 
   choice("all_to_all", [](auto& s) -> auto& { return s.all_to_all; },
     ChoiceFacts{.meaning = "transport of rows between ranks: direct, hierarchical or window. hierarchical "
-                           "(DeepSpeed-MoE, Tutel's 2DH) sends rows inside the node, to the rank with the "
-                           "destination's index in its node, then between nodes. A rank thus sends one message to "
-                           "each other node. All nodes of an all-to-all must have the same number of ranks. window: "
-                           "each rank copies rows directly into the memory of the experts' ranks, and copies results "
-                           "from there. The ep ranks must be on one node. They must be threads, or have one GPU "
-                           "each, connected by NCCL (docs/windows.md)",
+                           "(DeepSpeed-MoE, Tutel's 2DH) sends each row in two steps: first to the rank of the "
+                           "sender's node that has the destination's index, then to the destination's node. A "
+                           "rank thus sends one message to each other node. All nodes of an all-to-all must have the "
+                           "same number of ranks. window: each rank copies rows directly into the memory of the "
+                           "experts' ranks, and copies results from there. The ep ranks must be on one node. They "
+                           "must be threads, or have one GPU each, connected by NCCL (docs/windows.md)",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.all_to_all != ep::AllToAll::window) return;
         const auto refuse = [&](std::string_view need) {

@@ -7,7 +7,8 @@
 # load (Fig. 5a).
 #
 # In all layers, the experts of a token are random and different. Prints g, the mean number of ranks that have experts
-# of a token, next to the formula. If tokens chose experts in turn, these would be neighbours, on fewer ranks.
+# of a token, next to the formula. With round-robin routing, the experts of a token would be neighbours, and therefore
+# on fewer ranks.
 #
 # Speed: measures the forward of a layer like DeepSeek-V2's on two emulated nodes of one rank each
 # (tools/testbed/two_nodes.sh). The layer has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size

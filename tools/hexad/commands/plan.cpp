@@ -443,8 +443,8 @@ void add_plan(const Program& program) {
       .legal(one_of({"time", "memory", "ranks"}));
   command
       .add_option("--layouts", &options->layouts,
-                  "number of layouts to list; twice this number is simulated, for --objective memory at least 8; "
-                  "default: 10. To list all layouts that fit, give the number of legal layouts")
+                  "number of layouts to list; default: 10. Twice as many layouts are simulated, and at least 8 with "
+                  "--objective memory. To list all layouts that fit, give the number of legal layouts")
       .legal(whole_number(1, 1 << 20));
   add_routing(command, options->routing);
   command.add_flag(

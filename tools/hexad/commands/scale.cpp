@@ -189,8 +189,8 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
   if (r.experiment.config.at_once > 1 && (options.submit || options.run >= 0))
     fail(ExitCode::usage, options.submit ? "--submit" : "--run", " is given, but at_once (",
          r.experiment.config.at_once,
-         ") is more than 1; expected at_once=1, because each task of an array is a "
-         "separate job for one run");
+         ") is more than 1; expected at_once=1, because each task of a Slurm job "
+         "array executes one run");
   if (options.dry_run) {
     fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts));
     return ExitCode::done;

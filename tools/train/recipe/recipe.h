@@ -125,8 +125,8 @@ struct CheckpointConfig {
     v("resume", resume,
       "checkpoint to resume from: auto (the newest good one, if any), none (start from the beginning) or a step");
     v("on_failure", on_failure,
-      "reaction to a checkpoint that cannot be written: stop (exit 4) or go_on (training continues); a failure of the "
-      "last checkpoint of a stage or start always stops the run");
+      "reaction to a checkpoint that cannot be written: stop (exit 4) or go_on (training continues). If the "
+      "last checkpoint of a stage, or the last one before the program ends, cannot be written, the run always stops");
   }
 };
 
