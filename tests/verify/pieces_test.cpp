@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 
 #include "tests/training/training.h"
@@ -40,6 +41,27 @@ void expect_gathered(int ranks, const std::function<std::vector<Piece>(int rank,
     EXPECT_EQ(whole.at("w").shape(), (Shape{5, 7}));
     EXPECT_EQ(whole.at("w").to_vector<double>(), indices(35));
   });
+}
+
+// Returns the runs of a piece of an [H, 5, 7] tensor, as triples of the indices in the tensor and in the piece, and the
+// number of elements.
+std::vector<std::array<int64_t, 3>> runs_of(Placement::Region region, int64_t begin, int64_t count, int64_t h = 4) {
+  device::DeviceContext context;
+  const Piece piece{"w", {h, 5, 7}, std::move(region), begin, Tensor::empty({count}, Dtype::f64, context), true};
+  std::vector<std::array<int64_t, 3>> runs;
+  for_each_run(piece, [&](int64_t global, int64_t local, int64_t n) { runs.push_back({global, local, n}); });
+  return runs;
+}
+
+TEST(Runs, AreAsLongAsTheRegionAllows) {
+  using Runs = std::vector<std::array<int64_t, 3>>;
+  EXPECT_EQ(runs_of({{0, 0, 0}, {4, 5, 7}}, 0, 140), (Runs{{0, 0, 140}})) << "whole tensor";
+  EXPECT_EQ(runs_of({{0, 0, 0}, {4, 5, 7}}, 33, 50), (Runs{{33, 0, 50}})) << "elements of a whole tensor";
+  EXPECT_EQ(runs_of({{1, 0, 0}, {2, 5, 7}}, 0, 70), (Runs{{35, 0, 70}})) << "shard of the first dimension";
+  EXPECT_EQ(runs_of({{0, 1, 0}, {2, 3, 7}}, 20, 22), (Runs{{27, 0, 1}, {42, 1, 21}}))
+      << "shard of the second dimension";
+  EXPECT_EQ(runs_of({{3, 1, 2}, {1, 2, 4}}, 1, 6), (Runs{{115, 0, 3}, {121, 3, 3}})) << "shard of all dimensions";
+  EXPECT_EQ(runs_of({{0, 0, 0}, {0, 5, 7}}, 0, 0), Runs{}) << "no elements";
 }
 
 TEST(Gather, AssemblesUnevenShardsOfTwoDimensions) {

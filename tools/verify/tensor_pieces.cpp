@@ -76,12 +76,18 @@ std::string packed(const std::vector<Piece>& pieces) {
 void for_each_run(const Piece& piece, const std::function<void(int64_t, int64_t, int64_t)>& f) {
   const Shape& size = piece.region.size;
   const Shape strides = piece.global.row_major_strides();
-  const int last = size.rank() - 1;
-  const int64_t width = last < 0 ? 1 : size[last], count = piece.values.numel();
+  // Number of elements of the region that are contiguous in the global tensor: the region's size in the last dimension
+  // of which it has only a part, and all later dimensions.
+  int64_t width = 1;
+  for (int d = size.rank() - 1; d >= 0; --d) {
+    width *= size[d];
+    if (size[d] != piece.global[d]) break;
+  }
+  const int64_t count = piece.values.numel();
   for (int64_t local = 0; local < count;) {
     int64_t rest = piece.begin + local, global = 0;
     const int64_t run = std::min(count - local, width - rest % width);
-    for (int d = last; d >= 0; --d) {
+    for (int d = size.rank() - 1; d >= 0; --d) {
       global += (piece.region.begin[d] + rest % size[d]) * strides[d];
       rest /= size[d];
     }

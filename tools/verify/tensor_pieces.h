@@ -23,8 +23,8 @@ struct Piece {
   bool owned;     // true on exactly one of the ranks that hold these elements
 };
 
-/// Calls f(global, local, count) for every run of `count` elements that is contiguous both in the global tensor, from
-/// index `global`, and in `piece.values`, from index `local`.
+/// Calls f(global, local, count) for every longest run of `count` elements that is contiguous both in the global
+/// tensor, from index `global`, and in `piece.values`, from index `local`.
 void for_each_run(const Piece& piece, const std::function<void(int64_t global, int64_t local, int64_t count)>& f);
 
 /// Whole tensors by name.
