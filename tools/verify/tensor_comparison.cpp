@@ -8,6 +8,7 @@
 #include "parallel/comm/text_collectives.h"
 #include "tools/verify/finding_json.h"
 #include "tools/verify/ownership.h"
+#include "tools/verify/rank_message.h"
 
 namespace hexad::verify {
 namespace {
@@ -212,22 +213,23 @@ void Comparer::generated(int64_t step, const std::vector<int32_t>& expected, con
 }
 
 Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) const {
-  json mine{{"worst", to_json(worst_)}, {"mismatches", json::array()}, {"tallies", json::array()}};
-  for (const Finding& f : mismatches_) mine["mismatches"].push_back(to_json(f));
+  json findings{{"worst", to_json(worst_)}, {"mismatches", json::array()}};
+  for (const Finding& f : mismatches_) findings["mismatches"].push_back(to_json(f));
+  MessageWriter mine;
+  mine.text(findings.dump());
   for (const Tally& t : tallies_) {
-    json owned = json::array();
-    for (const Run& run : t.owned) owned.push_back(run.begin), owned.push_back(run.count);
-    // null if not finite, because JSON has no such numbers
-    mine["tallies"].push_back({std::move(owned), t.held, std::isfinite(t.squares) ? json(t.squares) : json(nullptr)});
+    mine.value(t.held), mine.value(t.squares), mine.value(t.owned.size());
+    for (const Run& run : t.owned) mine.value(run);
   }
 
   Comparison out{.worst = {}, .mismatches = {}, .tolerance = tolerance_, .compared = {.steps = steps_}};
   std::vector<Tally> all = tallies_;
   for (Tally& t : all) t.held = 0, t.squares = 0;
   std::vector<Ownership> ownership(all.size());
-  const std::vector<std::string> texts = comm::gather_texts(mine.dump(), group, device);
+  const std::vector<std::string> texts = comm::gather_texts(mine.take(), group, device);
   for (size_t r = 0; r < texts.size(); ++r) {
-    const json rank = json::parse(texts[r]);
+    MessageReader message("verify", texts[r], r);
+    const json rank = json::parse(message.text());
     if (const Finding f = finding_from_json(rank["worst"]); f.relative > out.worst.relative) out.worst = f;
     for (const json& j : rank["mismatches"]) {
       Finding f = finding_from_json(j);
@@ -239,12 +241,13 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
         *same = std::move(f);
     }
     for (size_t i = 0; i < all.size(); ++i) {
-      const json& of_rank = rank["tallies"].at(i);
-      const json& owned = of_rank.at(0);
-      for (size_t k = 0; k < owned.size(); k += 2)
-        ownership[i].add(owned[k].get<int64_t>(), owned[k + 1].get<int64_t>(), static_cast<int>(r));
-      all[i].held += of_rank.at(1).get<int64_t>();
-      all[i].squares += of_rank.at(2).is_null() ? infinite : of_rank.at(2).get<double>();
+      all[i].held += message.value<int64_t>();
+      const auto squares = message.value<double>();
+      all[i].squares += std::isfinite(squares) ? squares : infinite;
+      for (auto n = message.value<size_t>(); n > 0; --n) {
+        const Run run = message.value<Run>();
+        ownership[i].add(run.begin, run.count, static_cast<int>(r));
+      }
     }
   }
   for (size_t i = 0; i < all.size(); ++i) {

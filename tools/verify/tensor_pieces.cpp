@@ -5,6 +5,7 @@
 
 #include "parallel/comm/text_collectives.h"
 #include "tools/verify/ownership.h"
+#include "tools/verify/rank_message.h"
 
 namespace hexad::verify {
 namespace {
@@ -12,58 +13,13 @@ namespace {
 using base::Dtype;
 using base::require;
 
-// Writes pieces as bytes, in this machine's formats of numbers. All ranks of a job have the same formats.
-class Writer {
- public:
-  template <class T>
-  void value(const T& v) {
-    raw(&v, sizeof v);
-  }
-  void shape(const Shape& s) {
-    value(s.rank());
-    for (int64_t n : s) value(n);
-  }
-  void raw(const void* from, size_t bytes) { text_.append(static_cast<const char*>(from), bytes); }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-class Reader {
- public:
-  Reader(const std::string& text, size_t rank) : text_(text), rank_(rank) {}
-  bool done() const { return at_ == text_.size(); }
-  template <class T>
-  T value() {
-    T v;
-    std::memcpy(&v, raw(sizeof v), sizeof v);
-    return v;
-  }
-  Shape shape() {
-    std::vector<int64_t> sizes(value<int>());
-    for (int64_t& n : sizes) n = value<int64_t>();
-    return Shape(sizes);
-  }
-  const char* raw(size_t bytes) {
-    require(bytes <= text_.size() - at_, "[gather] the message of rank ", rank_, " has ", text_.size(),
-            " bytes; expected at least ", at_ + bytes);
-    return text_.data() + std::exchange(at_, at_ + bytes);
-  }
-
- private:
-  const std::string& text_;
-  const size_t rank_;
-  size_t at_ = 0;
-};
-
 std::string packed(const std::vector<Piece>& pieces) {
-  Writer out;
+  MessageWriter out;
   for (const Piece& p : pieces) {
     if (!p.owned) continue;
     require(p.values.contiguous(), "[gather] the piece of ", p.name, " has strides ", p.values.strides(),
             "; expected a contiguous tensor");
-    out.value(p.name.size()), out.raw(p.name.data(), p.name.size());
+    out.text(p.name);
     out.shape(p.global), out.shape(p.region.begin), out.shape(p.region.size);
     out.value(p.begin), out.value(p.values.dtype()), out.value(p.values.numel());
     if (p.values.numel() > 0) out.raw(p.values.raw(), p.values.bytes());
@@ -101,10 +57,9 @@ TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& gro
   std::map<std::string, Ownership> owned;  // by name: the elements that ranks have sent
   const std::vector<std::string> texts = comm::gather_texts(packed(pieces), group, host);
   for (size_t rank = 0; rank < texts.size(); ++rank)
-    for (Reader in(texts[rank], rank); !in.done();) {
+    for (MessageReader in("gather", texts[rank], rank); !in.done();) {
       Piece p;
-      const auto length = in.value<size_t>();
-      p.name.assign(in.raw(length), length);
+      p.name = in.text();
       p.global = in.shape(), p.region.begin = in.shape(), p.region.size = in.shape();
       p.begin = in.value<int64_t>();
       const auto dtype = in.value<Dtype>();
