@@ -217,6 +217,29 @@ TEST(ScheduleChoice, EveryRankHasTheMeasuredLinksOfAllGroups) {
            {.node_of_rank = {0, 0, 0, 1}});
 }
 
+// The first ep group has three ranks on each of two nodes, the second one two ranks on each of three nodes.
+TEST(ScheduleChoice, EveryRankHasTheMeasuredLinksOfAllLevels) {
+  const Scratch folder;
+  std::ofstream(folder / "cluster.yaml") << plan::to_yaml(plan::default_cluster(5, 3));
+  const Recipe recipe =
+      small_recipe({"parallel.ep=6", "model.moe.experts=6", "batch.global=12", "schedule.moe.all_to_all=hierarchical",
+                    "schedule.profile=" + folder / "cluster.yaml"});
+  on_ranks(12,
+           [&](const comm::ProcessGroup& world) {
+             const mesh::Mesh mesh(world, recipe.parallel.sizes());
+             const Predictor predictor(recipe, mesh);
+             for (const std::string group : {"ep", "experts"})
+               for (const int size : {2, 3}) {
+                 const auto has = [&](const std::string& level, bool crosses_nodes) {
+                   return predictor.rates.find(schedule::TaskKind::all_to_all, group + level, size, crosses_nodes);
+                 };
+                 EXPECT_TRUE(has("_inside", false)) << "rank " << world.rank() << ", " << group << ", " << size;
+                 EXPECT_TRUE(has("_across", true)) << "rank " << world.rank() << ", " << group << ", " << size;
+               }
+           },
+           {.node_of_rank = {0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 4}});
+}
+
 TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
   // There are many tokens, so the share of tokens with both experts on one rank is close to its expected value.
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2", "model.context=128"},

@@ -11,6 +11,7 @@
 
 #include "framework/telemetry/timeline_svg.h"
 #include "framework/telemetry/trace_timeline.h"
+#include "parallel/comm/node_groups.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/plan/cluster.h"
 #include "tools/train/report/trace_gathering.h"
@@ -28,42 +29,53 @@ using schedule::Timeline;
 using telemetry::TraceEvent;
 using Json = nlohmann::json;
 
-plan::GroupShape shape_of(std::string name, const comm::ProcessGroup& group) {
-  const std::vector<int>& nodes = group.node_of_rank();
-  return {std::move(name), group.size(), static_cast<int64_t>(std::set<int>(nodes.begin(), nodes.end()).size())};
+// Calls f(ranks) for the groups group_of(rank) of all ranks. Begins with the group of this rank, because Rates::find()
+// returns the first of several links that differ only in their number of nodes.
+template <class GroupOf, class F>
+void for_own_and_all_groups(const mesh::Mesh& mesh, const GroupOf& group_of, const F& f) {
+  f(group_of(mesh.world().rank()));
+  mesh::for_each_group(mesh.world().size(), group_of, f);
 }
 
-// Adds the shapes of all ranks' groups group_of(rank), each once. Begins with the group of this rank, because
-// Rates::find() returns the first of several links that differ only in their number of nodes.
+void add_once(std::vector<plan::GroupShape>& shapes, const plan::GroupShape& shape) {
+  if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
+}
+
+// Adds the shapes of all ranks' groups group_of(rank), each once.
 template <class GroupOf>
 void add_shapes(std::vector<plan::GroupShape>& shapes, const std::string& name, const mesh::Mesh& mesh,
                 const GroupOf& group_of) {
-  const std::vector<int>& node_of_rank = mesh.world().node_of_rank();
-  const auto add = [&](const std::vector<int>& ranks) {
-    std::set<int> nodes;
-    for (const int rank : ranks) nodes.insert(node_of_rank[rank]);
-    const plan::GroupShape shape{name, std::ssize(ranks), std::ssize(nodes)};
-    if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
-  };
-  add(group_of(mesh.world().rank()));
-  mesh::for_each_group(mesh.world().size(), group_of, add);
+  for_own_and_all_groups(mesh, group_of, [&](const std::vector<int>& ranks) {
+    const std::vector<int> nodes = comm::nodes_of(ranks, mesh.world().node_of_rank());
+    add_once(shapes, {name, std::ssize(ranks), std::ssize(std::set<int>(nodes.begin(), nodes.end()))});
+  });
+}
+
+// Adds the shapes of the two levels (comm::NodeGroups) of all ranks' groups group_of(rank), each once. Groups without
+// two levels have no such shapes.
+template <class GroupOf>
+void add_levels(std::vector<plan::GroupShape>& shapes, const std::string& name, const mesh::Mesh& mesh,
+                const GroupOf& group_of) {
+  for_own_and_all_groups(mesh, group_of, [&](const std::vector<int>& ranks) {
+    const comm::NodeGrid grid(comm::nodes_of(ranks, mesh.world().node_of_rank()));
+    if (!grid.two_levels()) return;
+    add_once(shapes, {name + "_inside", grid.places(), 1});
+    add_once(shapes, {name + "_across", grid.nodes(), grid.nodes()});
+  });
 }
 
 // Returns the shapes of all groups that tasks of an MoE layer name.
 std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all_to_all) {
   std::vector<plan::GroupShape> shapes;
   const mesh::Layout& layout = mesh.layout();
+  const auto along = [&](Axis axis) { return [&layout, axis](int rank) { return layout.members(axis, rank); }; };
+  const auto experts = [&](int rank) { return layout.expert_sharers(rank); };
   for (const auto& [axis, name] : {std::pair{Axis::ep, "ep"}, {Axis::etp, "etp"}, {Axis::tp, "tp"}})
-    add_shapes(shapes, name, mesh, [&, axis = axis](int rank) { return layout.members(axis, rank); });
-  add_shapes(shapes, "experts", mesh, [&](int rank) { return layout.expert_sharers(rank); });
+    add_shapes(shapes, name, mesh, along(axis));
+  add_shapes(shapes, "experts", mesh, experts);
   if (all_to_all != ep::AllToAll::hierarchical) return shapes;
-  const auto add_levels = [&](const std::string& name, const comm::NodeGroups* nodes) {
-    if (!nodes) return;
-    shapes.push_back(shape_of(name + "_inside", *nodes->inside));
-    shapes.push_back(shape_of(name + "_across", *nodes->across));
-  };
-  add_levels("ep", mesh.ep_nodes());
-  add_levels("experts", mesh.experts_nodes());
+  add_levels(shapes, "ep", mesh, along(Axis::ep));
+  add_levels(shapes, "experts", mesh, experts);
   return shapes;
 }
 

@@ -27,10 +27,10 @@ struct Predictor {
 
   /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
   /// The file must have products, copies, and links for all ranks' groups ep, etp, tp and experts. If
-  /// schedule.moe.all_to_all is hierarchical, the file must also have links for this rank's parts of ep and experts
-  /// inside and across nodes. Throws Error(usage) if the file cannot be read or lacks one of these measurements. If the
-  /// file has suitable links for the groups tp x cp, also uses these. Without a file, and for all other links, assumes
-  /// a default machine. Callers must tell the user about assumed links (text_of_assumed()).
+  /// schedule.moe.all_to_all is hierarchical, the file must also have links for the parts of all these ep and experts
+  /// groups inside and across nodes. Throws Error(usage) if the file cannot be read or lacks one of these measurements.
+  /// If the file has suitable links for the groups tp x cp, also uses these. Without a file, and for all other links,
+  /// assumes a default machine. Callers must tell the user about assumed links (text_of_assumed()).
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };
 
