@@ -312,6 +312,17 @@ TEST_F(SubjectTest, NodesOfProcessesReplaceTheNodesOfThreads) {
               "each");
 }
 
+TEST_F(SubjectTest, TwoStepsAreLegalOnAnyNodesOfProcessesThatMakeTwoLevels) {
+  const auto illegal = [&](const std::vector<int>& nodes) {
+    const Recipe recipe = small_recipe({"model.moe.experts=6", "batch.global=12"});
+    return Subject(completed(recipe), registry, 2, scratch.path(), CardsOfThreads::one, nodes)
+        .illegal(layout("ep=6,all_to_all=hierarchical", 6));
+  };
+  EXPECT_EQ(illegal({0, 0, 0, 1, 1, 1}), "");
+  EXPECT_EQ(illegal({0, 0, 1, 1, 2, 2}), "");
+  EXPECT_NE(illegal({0, 0, 0, 0, 1, 1}), "");
+}
+
 TEST_F(SubjectTest, WindowsOfCardsNeedNccl) {
   const auto illegal_with = [&](const char* collectives) {
     return subject({"device=cuda", cat("distributed.device_collectives=", collectives)})

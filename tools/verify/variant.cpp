@@ -97,27 +97,11 @@ Option subject_option() {
 constexpr std::string_view orders[] = {"auto",           "tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp",
                                        "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp", "pp-dp-ep-cp-tp"};
 
-// Orders of axes other than auto.
-std::vector<mesh::AxisOrder> given_orders() {
-  std::vector<mesh::AxisOrder> all;
-  for (const std::string_view order : orders)
-    if (order != "auto") all.emplace_back(order);
-  return all;
-}
-
-// True if ep varies slowest among the axes of several ranks in the experts' view, in this order of axes.
-bool ep_varies_slowest(const MeshSizes& m, const mesh::AxisOrder& order) {
-  const auto faster = [&](Axis axis) { return order.place_of(axis) < order.place_of(Axis::ep); };
-  return (m[Axis::etp] == 1 || faster(Axis::tp)) && (m[Axis::edp] == 1 || faster(Axis::dp)) &&
-         (m[Axis::pp] == 1 || faster(Axis::pp));
-}
-
-// True if, in one of `given` orders, every ep group has several ranks on each of the two nodes of nodes_of_threads().
-// Each node has half of the ranks, so only groups of the axis that varies slowest span both nodes. Computes no Layout,
-// because cover() calls this function for each of its drafts.
-bool has_two_levels_in_one(std::span<const mesh::AxisOrder> given, const MeshSizes& m) {
-  return m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1 &&
-         std::any_of(given.begin(), given.end(), [&](const auto& order) { return ep_varies_slowest(m, order); });
+// True if ranks can be placed so that an ep group of `ep` ranks has several nodes, with several ranks on each.
+bool may_have_two_levels(int ep) {
+  for (int nodes = 2; nodes * nodes <= ep; ++nodes)
+    if (ep % nodes == 0) return true;
+  return false;
 }
 
 // Returns the option for windows. Subject::illegal() refuses ep groups on several nodes. The nodes of a group depend on
@@ -131,14 +115,14 @@ Option window_option() {
 }
 
 // Returns the option for one choice of schedule.moe. If a value requires another key, the option sets both keys. A
-// choice that has an effect only on ep groups with two levels has an effect on a mesh if one of given_orders() makes
-// such groups. Subject::illegal() refuses all_to_all=hierarchical in all other orders.
+// choice that has an effect only on ep groups with two levels has an effect on a mesh if some nodes make such groups.
+// Subject::illegal() refuses all_to_all=hierarchical if the nodes of the ranks do not make them.
 Option schedule_option(const moe::VariedChoice& choice) {
   const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
   Option option{std::string(choice.key), in_section(choice.key), {}, {}, {}};
-  option.matters = [matters = choice.matters, given = given_orders()](const MeshSizes& m) {
+  option.matters = [matters = choice.matters](const MeshSizes& m) {
     return matters(
-        {.tp = m[Axis::tp], .etp = m[Axis::etp], .ep = m[Axis::ep], .two_levels = has_two_levels_in_one(given, m)});
+        {.tp = m[Axis::tp], .etp = m[Axis::etp], .ep = m[Axis::ep], .two_levels = may_have_two_levels(m[Axis::ep])});
   };
   bool alone = true;
   for (const auto& [value, also] : choice.values) {
