@@ -56,6 +56,18 @@ TEST(MoeChoices, VariedValuesAreLegalAndBeginWithTheDefault) {
   EXPECT_GE(varied, 15u);
 }
 
+// Chunks on one rank also limit the threads of experts, and the pass on one rank also computes shared experts.
+TEST(MoeChoices, ComputeShareAndSharedMatterOnOneRank) {
+  int tested = 0;
+  for (const VariedChoice& choice : varied_choices()) {
+    const bool on_one_rank = choice.key == "compute_share" || choice.key == "shared";
+    if (!on_one_rank && choice.key != "rows") continue;
+    EXPECT_EQ(choice.matters({}), on_one_rank) << choice.key;
+    ++tested;
+  }
+  EXPECT_EQ(tested, 3);
+}
+
 TEST(MoeSchedule, IsReadBackFromItsName) {
   MoeSchedule s;
   EXPECT_EQ(schedule_named(to_string(s)), s);

@@ -282,7 +282,6 @@ inline constexpr std::tuple moe_choices{
                            "other chunks of the pass are in flight; on a GPU, the same share of the multiprocessors "
                            "for matrix products; communication uses the rest (EPS-MoE)",
       .limits = {config::positive(), config::at_most(1)},
-      .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .varied = {{"1"}, {"0.5"}}}),
 
   choice("shared", [](auto& s) -> auto& { return s.shared; },
@@ -292,7 +291,6 @@ inline constexpr std::tuple moe_choices{
           no.add("needs shared experts or a dense MLP, but model.moe.shared_experts is 0 and model.moe.dense_residual "
                  "is false; legal here: after");
       },
-      .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .varied = {{"after"}, {"beside"}}}),
 
   choice("hot_experts", [](auto& s) -> auto& { return s.hot_experts; },
