@@ -28,10 +28,9 @@ class Run {
     queue_of_.reserve(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];
-      base::require(
-          job.queue == Job::no_queue ? job.seconds == 0 : job.queue >= 0 && job.queue < sets.sets * sets.beside,
-          "[schedule] job ", i, " of ", job.seconds, " s is in queue ", job.queue, "; expected a queue from 0 to ",
-          sets.sets * sets.beside - 1, ", or ", Job::no_queue, " (no queue) for a job of 0 s");
+      base::require(job.queue == Job::no_queue || (job.queue >= 0 && job.queue < sets.sets * sets.beside),
+                    "[schedule] job ", i, " is in queue ", job.queue, "; expected a queue from 0 to ",
+                    sets.sets * sets.beside - 1, ", or ", Job::no_queue, " (no queue)");
       queue_of_.push_back(job.queue == Job::no_queue ? queues_.size() : static_cast<size_t>(job.queue));
       if (job.queue == Job::no_queue) queues_.emplace_back();
       queues_[queue_of_[i]].jobs.push_back(i);
@@ -90,6 +89,14 @@ class Run {
 
   size_t set_of(size_t queue) const { return queue / sets_.beside; }
   size_t bit_of(size_t queue) const { return size_t{1} << (queue % sets_.beside); }
+  // False for the queue of a job without a queue.
+  bool is_in_set(size_t queue) const { return set_of(queue) < active_.size(); }
+  // Marks a queue of a set as active or idle.
+  void mark(size_t queue, bool active) {
+    size_t& queues = active_[set_of(queue)];
+    queues = active ? queues | bit_of(queue) : queues & ~bit_of(queue);
+    changed_.push_back(set_of(queue));
+  }
 
   void add_nodes(const CoreSharing& sharing) {
     base::require(sharing.node.size() == active_.size(), "[schedule] CoreSharing::node has ", sharing.node.size(),
@@ -122,12 +129,12 @@ class Run {
     s.working = true;
     s.left = jobs_[*job].seconds - saved_by_rest(queues_[queue], jobs_[*job]);
     s.since = now_;
-    if (s.left > 0) {
-      active_[set_of(queue)] |= bit_of(queue);
-      changed_.push_back(set_of(queue));
-    } else {
+    if (s.left <= 0)
       moved_.push_back(*job);
-    }
+    else if (is_in_set(queue))
+      mark(queue, true);
+    else
+      events_.push({now_ + s.left, *job, ++s.version});
   }
 
   // Returns the seconds that a job saves because its queue has rested. Call this function when the job begins.
@@ -210,8 +217,7 @@ class Run {
       ++s.version;
       moved_.push_back(e.job);
       queues_[queue_of_[e.job]].idle_since = now_;
-      active_[set_of(queue_of_[e.job])] &= ~bit_of(queue_of_[e.job]);
-      changed_.push_back(set_of(queue_of_[e.job]));
+      if (is_in_set(queue_of_[e.job])) mark(queue_of_[e.job], false);
     }
   }
 

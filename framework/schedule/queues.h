@@ -23,7 +23,8 @@ struct Job {
   static constexpr int alone = -1;
   static constexpr int no_queue = -1;
 
-  int queue;                 // index of the queue; no_queue: the job takes no time and waits only for `after`
+  int queue;                 // index of the queue; no_queue: the job waits only for `after`, works at full speed and
+                             // slows no queue
   double seconds;            // seconds of work at full speed
   std::vector<int> after{};  // indices of the jobs that must end before this job begins
   int collective = alone;    // jobs with the same number end together, when all of them have done their work; alone:
@@ -64,7 +65,6 @@ struct JobTimes {
 /// Throws std::logic_error if
 ///   - a set has more than 64 queues;
 ///   - a queue is out of range;
-///   - a job without a queue takes time;
 ///   - CoreSharing::node does not have one entry for each set.
 JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
 

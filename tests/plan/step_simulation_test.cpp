@@ -83,6 +83,42 @@ TEST(StepSimulation, HostIssuesTheNextKernelAfterItHasWaitedForItsDevice) {
   EXPECT_DOUBLE_EQ(simulated({step}, {0}, {.issuing = 3}).seconds, 3 + 10 + 3 + 3 + 1);
 }
 
+TEST(StepSimulation, CommunicationBeginsOnceTheHostHasIssuedIt) {
+  Step s(0);
+  const int ep = s.group("ep", TrafficClass::ep, {0, 1});
+  s.kernel(1);
+  const int32_t made = s.kernel(1);
+  const int32_t rows = s.collective(ep, 5, {made});
+  s.kernel(1, {rows});
+  const SimulatedStep step = simulated({s}, {0, 0}, {.issuing = 3});
+  EXPECT_DOUBLE_EQ(step.ranks[0].times[2].begin, 9) << "the rows are ready at 7, but the host issues three operations";
+  EXPECT_DOUBLE_EQ(step.seconds, 9 + 5 + 1);
+  EXPECT_DOUBLE_EQ(step.ranks[0].idle, 2) << "nothing is in flight before the host has issued it";
+  EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::ep), 5);
+}
+
+TEST(StepSimulation, TheHostIssuesCommunicationDuringEarlierCommunication) {
+  Step s(0);
+  const int ep = s.group("ep", TrafficClass::ep, {0, 1});
+  const int32_t made = s.kernel(1);
+  s.collective(ep, 5, {made});
+  s.collective(ep, 1, {made});
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.issuing = 3}).seconds, 6 + 5 + 1);
+}
+
+TEST(StepSimulation, CollectiveWaitsForTheRankWhoseHostIsLate) {
+  Step first(0), second(1);
+  const int of_first = first.group("ep", TrafficClass::ep, {0, 1});
+  const int of_second = second.group("ep", TrafficClass::ep, {0, 1});
+  for (int i = 0; i < 3; ++i) first.kernel(1);
+  first.collective(of_first, 5, {2});
+  second.collective(of_second, 5);
+  const SimulatedStep step = simulated({first, second}, {0, 0}, {.issuing = 3});
+  EXPECT_DOUBLE_EQ(step.ranks[0].times[3].begin, 12);
+  EXPECT_DOUBLE_EQ(step.ranks[1].times[0].begin, 3);
+  EXPECT_DOUBLE_EQ(step.seconds, 12 + 5);
+}
+
 TEST(StepSimulation, RunsCommunicationConcurrentlyWithKernels) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1});

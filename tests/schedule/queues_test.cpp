@@ -100,6 +100,16 @@ TEST(Queues, RestBeginsWhenTheWorkOfACollectiveIsDone) {
   EXPECT_EQ(t.jobs[2].end, 7) << "3 s of rest save the whole burst";
 }
 
+TEST(Queues, JobWithoutAQueueTakesItsTimeAndSlowsNoQueue) {
+  const auto halved = [](int, size_t others) { return others ? 0.5 : 1.0; };
+  const std::vector<Job> jobs{{0, 2}, {Job::no_queue, 3, {0}}, {Job::no_queue, 1}, {2, 1, {1}}, {0, 4}};
+  const JobTimes t = run_jobs(jobs, {.sets = 2, .beside = 2, .speed = halved});
+  EXPECT_EQ(span(t, 1), std::pair(2.0, 5.0));
+  EXPECT_EQ(span(t, 2), std::pair(0.0, 1.0)) << "jobs without a queue do not wait for each other";
+  EXPECT_EQ(span(t, 3), std::pair(5.0, 6.0));
+  EXPECT_EQ(span(t, 4), std::pair(2.0, 6.0));
+}
+
 TEST(Queues, SetsOfMoreThan64QueuesAreRefused) {
   EXPECT_THROW(run_jobs({}, {.sets = 1, .beside = 65}), std::logic_error);
 }

@@ -18,7 +18,7 @@ double HostClock::delay(double seconds) {
     if (!communicates && !earlier.communicates() && earlier.lane == issue.lane) now_ = std::max(now_, ends_[before]);
   }
   now_ += issuing_;
-  const double delay = communicates ? 0 : std::max(0.0, now_ - ready);
+  const double delay = std::max(0.0, now_ - ready);
   ends_.push_back(ready + delay + seconds);
   if (!communicates) lane_end = ends_.back();
   return delay;

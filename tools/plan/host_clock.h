@@ -9,8 +9,8 @@
 namespace hexad::plan {
 
 /// Clock of a host that issues the operations of a record one after the other. The host waits for the device only where
-/// the record shows it. Kernels, copies and communication are assumed to run at their own speed,
-/// without slowing each other and without waiting for other ranks.
+/// the record shows it. Kernels, copies and communication are assumed to run at their own speed, without slowing each
+/// other and without waiting for other ranks or for earlier communication.
 class HostClock {
  public:
   /// Makes a clock at the start of the step. `issuing` is the host's time for an operation, in seconds. `record` must
@@ -18,10 +18,8 @@ class HostClock {
   HostClock(const StepRecord& record, double issuing) : record_(record), issuing_(issuing) {}
 
   /// Returns the seconds for which the next operation of the record waits only for the host, because all operations
-  /// that it follows have ended. `seconds` is the operation's own time. Returns 0 for communication, whose issue only
-  /// delays later operations. As a simplification, communication starts once the operations that it follows have ended,
-  /// even if the host issues the communication later. Must be called once for each operation,
-  /// in the order of the record.
+  /// that it follows have ended. `seconds` is the operation's own time. Must be called once for each operation, in the
+  /// order of the record.
   double delay(double seconds);
 
  private:

@@ -43,15 +43,21 @@ void RankJobs::add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, c
   for (size_t i = 0; i < record_.issues.size(); ++i) {
     const Issue& issue = record_.issues[i];
     seconds_[i] = issue.name == "receive" ? 0 : price_(record_, issue);
-    if (contention_.issuing > 0) seconds_[i] += host.delay(seconds_[i]);
+    const double waits_for_host = contention_.issuing > 0 ? host.delay(seconds_[i]) : 0;
+    if (!issue.communicates()) seconds_[i] += waits_for_host;
     if (const auto job = job_to_join(i)) {
       jobs[*job].seconds += seconds_[i];
       job_of_[i] = *job;
       continue;
     }
-    job_of_[i] = static_cast<int>(jobs.size());
     std::vector<int> after;
     for (const int32_t before : issue.after) after.push_back(job_of_[before]);
+    if (issue.communicates() && waits_for_host > 0) {
+      // The host is not yet at this operation, so the operation is not in its queue.
+      jobs.push_back({Job::no_queue, waits_for_host, std::move(after), Job::alone});
+      after = {static_cast<int>(jobs.size()) - 1};
+    }
+    job_of_[i] = static_cast<int>(jobs.size());
     jobs.push_back({first_queue + queue_of(issue, queues, simulated), seconds_[i], std::move(after), Job::alone});
   }
 }

@@ -82,7 +82,8 @@ class RankJobs {
   std::vector<int> peers_;
   std::vector<char> awaited_;  // for each issue: true if communication or another lane waits for the issue
   std::vector<int> job_of_;
-  std::vector<double> seconds_;  // time of each operation: its price, and the time for which it waits for the host
+  // Time of each operation: its price and, for a kernel or copy, the time for which it waits for the host.
+  std::vector<double> seconds_;
   std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane
 };
 

@@ -33,7 +33,8 @@ struct StepContention {
   /// the node that are not simulated are assumed to need as many cores as the simulated ranks need on average.
   std::optional<schedule::SharedCores> cores{};
   /// Time in which a rank's host issues an operation to its device, in seconds (HostClock). A kernel or copy that waits
-  /// for its host keeps its lane busy. 0: the host issues in no time, or computes the operations itself.
+  /// for its host keeps its lane busy. Communication that waits for its host is not in flight. 0: the host issues in no
+  /// time, or computes the operations itself.
   double issuing = 0;
   /// Number of consecutive nodes that the fast link connects. Communication between these nodes counts as communication
   /// inside nodes. The index of the first of these nodes is divisible by nodes_of_domain.
