@@ -170,7 +170,7 @@ void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device)
 // Connects the ranks for an operation unless they are already connected. Throws std::logic_error for a message on a
 // route that is not connected, if other routes are connected.
 void ImaginedGroup::connect_for(const Operation& op, Device device) const {
-  if (!op.is_point_to_point() || routes_.empty()) connect(use_of(op), device);
+  if (!op.is_point_to_point() || routes_.empty()) connect(use_over_nccl(op, *connected_), device);
   if (!op.is_point_to_point() || routes_.empty()) return;
   const Route route = op.kind == Kind::send ? Route{rank_, op.peer} : Route{op.peer, rank_};
   require(routes_.contains(route), "[", name(), "] connect_routes() did not name the route from rank ", route.from,

@@ -40,6 +40,7 @@ class ImaginedGroup final : public ProcessGroup {
   int size() const override { return static_cast<int>(ranks_.size()); }
   /// Returns true: the imagined ranks are assumed to be able to access each other's memory.
   bool in_one_process() const override { return true; }
+  bool runs_on_devices() const override { return cards_ != nullptr; }
   /// Throws std::logic_error, because the colours of the other ranks are unknown. Use subgroup(), which names the
   /// members.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;

@@ -123,6 +123,8 @@ class ProcessGroup {
   virtual std::unique_ptr<WindowMemory> window_memory() const = 0;
   /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
   virtual bool in_one_process() const = 0;
+  /// True if operations on device tensors run on the devices, so that no host thread waits for them, as with NCCL.
+  virtual bool runs_on_devices() const { return false; }
 
   /// Ends all processes of the job, including this one. May be called on any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;

@@ -16,7 +16,7 @@ enum class Use : uint8_t {
   counts,      // all_reduce: sums of integers, and all maxima and minima
   shares,      // reduce_scatter
   gathers,     // all_gather, broadcast
-  exchanges,   // all_to_all; NCCL also serves small all_gathers with these connections if the ranks lack `gathers`
+  exchanges,   // all_to_all, and some small all_gathers (use_over_nccl())
   messages,    // send, receive
 };
 
@@ -46,6 +46,10 @@ class Uses {
 
 /// Returns the kind of `op`, which must not be a barrier.
 Use use_of(const Operation& op);
+/// Returns the kind of operation whose connections serve `op` over NCCL, if the ranks are connected for `connected`. A
+/// small all_gather uses the connections of exchanges if the ranks lack connections for gathers, because these would
+/// take memory. `op` must not be a barrier.
+Use use_over_nccl(const Operation& op, Uses connected);
 /// Returns the kinds of operations that are needed for `uses` if ranks exchange addends and sum them in the order of
 /// the ranks.
 Uses with_sums_in_order(Uses uses);

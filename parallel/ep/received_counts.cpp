@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-#include "parallel/comm/device_group.h"
 #include "parallel/ep/received.h"
 
 namespace hexad::ep {
@@ -20,9 +19,6 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
   for (size_t i = 0; i < counts.size(); ++i) sums[i % n] += counts[i];
   return sums;
 }
-
-// True if collectives of the group run on the device, and no host thread waits for them. This is the case for NCCL.
-bool runs_on_device(const comm::ProcessGroup& group) { return comm::connection_memory(group).has_value(); }
 
 // Exchanges the counts of all ranks of `all`. Returns one CountsMessage per rank.
 std::vector<int64_t> exchanged(const SlotOrder& order, const RoutingOptions& options, const comm::ProcessGroup& all,
@@ -45,8 +41,9 @@ const comm::ProcessGroup* counting_group(const ExpertGroups& g, const RoutingOpt
   const bool two_steps =
       options.all_to_all == AllToAll::hierarchical && (esp_direct ? g.experts_nodes : g.ep_nodes) != nullptr;
   const bool has_all_sources = group.size() == g.sources(options.esp_exchange).size();
-  return group.size() > 1 && runs_on_device(group) && has_all_sources && !two_steps && !options.hot.any() ? &group
-                                                                                                          : nullptr;
+  const bool counts =
+      group.size() > 1 && group.runs_on_devices() && has_all_sources && !two_steps && !options.hot.any();
+  return counts ? &group : nullptr;
 }
 
 ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, const RoutingOptions& options,

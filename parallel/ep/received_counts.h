@@ -51,7 +51,7 @@ struct ReceivedCounts {
 /// group has the ranks of ExpertGroups::sources(). Its ranks also exchange rows in this group. Therefore, counts need
 /// no other connections and follow earlier exchanges. Returns null, so that the host exchanges the counts, in these
 /// cases:
-/// - The group has one rank, or its operations do not run on devices.
+/// - The group has one rank, or its operations do not run on devices (ProcessGroup::runs_on_devices()).
 /// - There are hot experts.
 /// - Rows are exchanged in two steps, or etp ranks gather rows.
 const comm::ProcessGroup* counting_group(const ExpertGroups& groups, const RoutingOptions& options);

@@ -143,5 +143,29 @@ TEST(ImaginedGroup, TakesMemoryForConnectedRoutesAndRefusesMessagesOnOtherRoutes
   EXPECT_THROW(group.send(x, 0, context.compute()), std::logic_error);
 }
 
+// NcclGroup does the same (use_over_nccl()).
+TEST(ImaginedGroup, GathersFewBytesOverTheConnectionsOfExchanges) {
+  DeviceContext context(
+      {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cuda)});
+  const auto cards = std::make_shared<const ImaginedCards>(ImaginedCards{.node_of_rank = {0, 0, 0}});
+  const auto taken = [&] { return context.allocator()->stats().used_in(device::Category::connection); };
+  const auto gather = [&](const ImaginedGroup& group, int64_t rows) {
+    const int64_t before = taken();
+    group
+        .all_gather(Tensor::empty({3 * rows, 1024}, Dtype::i64, context),
+                    Tensor::empty({rows, 1024}, Dtype::i64, context), context.compute())
+        .wait();
+    return taken() - before;
+  };
+  const ImaginedGroup exchanging(1, 3, nullptr, {}, cards), unconnected(1, 3, nullptr, {}, cards);
+  exchanging.connect(Use::exchanges, context);
+  EXPECT_GT(taken(), 0);
+  EXPECT_EQ(gather(exchanging, 1), 0);
+  EXPECT_GT(gather(exchanging, 1024), 0) << "24 MiB need connections for gathers";
+  EXPECT_GT(gather(unconnected, 1), 0);
+  EXPECT_TRUE(exchanging.runs_on_devices());
+  EXPECT_FALSE(ImaginedGroup(1, 3).runs_on_devices());
+}
+
 }  // namespace
 }  // namespace hexad::tests

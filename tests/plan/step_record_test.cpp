@@ -312,6 +312,27 @@ TEST(StepRecord, HasTheLanesOfACpuIfLanesHaveThreads) {
   }
 }
 
+// Returns the names of the operations at which counts of the first MoE layer become known, in their order: the gather
+// of all ranks' counts, and the copy of counts to the host.
+std::vector<std::string> reading_of_counts(const std::string& collectives) {
+  const StepRecord record =
+      record_of(recipe_with({"parallel.ep=2", "device=cuda", "distributed.device_collectives=" + collectives}), 2);
+  std::vector<std::string> names;
+  for (const Issue& issue : record.issues) {
+    if (!record.is_in_span(issue, "layers.0.moe")) continue;
+    if (issue.name == "all_to_all") break;
+    const auto* copy = std::get_if<device::CopyWork>(&issue.work);
+    if (copy && copy->kind == device::CopyWork::Kind::to_host) names.emplace_back("to host");
+    if (issue.name == "all_gather") names.emplace_back(issue.name);
+  }
+  return names;
+}
+
+TEST(StepRecord, DevicesGatherTheCountsOfRoutingUnderNccl) {
+  EXPECT_EQ(reading_of_counts("auto"), (std::vector<std::string>{"all_gather", "to host"}));
+  EXPECT_EQ(reading_of_counts("host"), (std::vector<std::string>{"to host", "all_gather"}));
+}
+
 // On a device, the exchanges of a chunked pass run concurrently with its kernels, so kernels must wait for the
 // exchanges.
 TEST(StepRecord, HasTheWaitsForCommunicationOnADevice) {

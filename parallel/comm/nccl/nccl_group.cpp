@@ -112,11 +112,6 @@ StreamKind kind_of(const ProcessGroup& group, Urgency urgency) {
 // Maximum number of addends of PointwiseKernels::sum_of.
 constexpr int max_addends = 64;
 
-// Maximum size, in bytes, of the result of an all_gather that may use the connections of exchanges. The largest such
-// results are counts of routing: 8 bytes x ranks x experts x chunks, which is 8 MiB for 128 ranks, 512 experts and 16
-// chunks. A larger result would connect the ranks for gathers during a step, which no estimate of memory includes.
-constexpr int64_t most_gathered_by_exchange = 16 << 20;
-
 // Number of 8-byte words of a name that ranks compare.
 constexpr size_t name_words = 8;
 
@@ -250,7 +245,7 @@ Event NcclGroup::start(Operation op, Stream& stream) const {
   require(ordinal == card_->ordinal(), "[", name(), "] the stream is of card ", ordinal, "; expected card ",
           card_->ordinal(), ", which the group uses");
   if (!op.is_point_to_point() || !channels_)
-    connect(gathers_by_exchange(op) ? Use::exchanges : use_of(op), (op.out.defined() ? op.out : op.in).device());
+    connect(use_over_nccl(op, communicator_->connected()), (op.out.defined() ? op.out : op.in).device());
   Event done;
   if (op.is_point_to_point()) {
     done = message(op, stream);
@@ -347,13 +342,10 @@ void NcclGroup::all_to_all(const Operation& op) const {
            piece(op.in.dtype()));
 }
 
-// True if `op` is a small all_gather and the ranks are connected for exchanges, but not for gathers. Exchanges then
-// gather the parts, because connections for gathers would take memory. The result is the same on all ranks, because all
-// ranks connect for the same operations.
+// True if exchanges gather the parts of an all_gather. The result is the same on all ranks, because all ranks connect
+// for the same operations.
 bool NcclGroup::gathers_by_exchange(const Operation& op) const {
-  const Uses connected = communicator_->connected();
-  return op.kind == Kind::all_gather && op.out.bytes() <= most_gathered_by_exchange && connected.has(Use::exchanges) &&
-         !connected.has(Use::gathers);
+  return op.kind == Kind::all_gather && use_over_nccl(op, communicator_->connected()) == Use::exchanges;
 }
 
 // Sends this rank's part to every other rank, over the connections of exchanges.

@@ -39,6 +39,7 @@ class NcclGroup final : public ProcessGroup {
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
   bool in_one_process() const override { return false; }
+  bool runs_on_devices() const override { return true; }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;
