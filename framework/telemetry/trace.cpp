@@ -70,17 +70,22 @@ class TraceFile {
     file_.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
   }
 
-  /// Adds the records of source number `source` (from 0) of the file's `sources` sources. The process of rank 0 is
-  /// called "NAME rank 0", or "rank 0" if `name` is empty.
-  void add(const TraceRecords& records, const std::string& name = "", int source = 0, int sources = 1) {
+  /// Processes of one source: source number `source` (from 0) of the file's `sources` sources.
+  struct Processes {
+    std::string_view name;
+    std::span<const int> node_of_rank;
+    int source = 0, sources = 1;
+  };
+  void add(const TraceRecords& records, const Processes& processes) {
     std::map<int, std::map<std::string, int>> lanes;  // row of each lane, by rank and lane
-    const auto process_of = [&](int rank) { return rank * sources + source; };
+    const auto process_of = [&](int rank) { return rank * processes.sources + processes.source; };
     // Names the process of a rank at its first event or counter. Returns the rows of the rank.
     const auto rows_of = [&](int rank) -> std::map<std::string, int>& {
       const auto [at, is_new] = lanes.try_emplace(rank);
       if (is_new) {
         const int process = process_of(rank);
-        const std::string called = base::cat(name, name.empty() ? "" : " ", "rank ", rank);
+        const std::string called =
+            base::cat(processes.name, processes.name.empty() ? "" : " ", rank_name(rank, processes.node_of_rank));
         put(metadata("process_name", process, 0, {{"name", called}}));
         put(metadata("process_sort_index", process, 0, {{"sort_index", process}}));
       }
@@ -177,16 +182,23 @@ void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark) {
   }
 }
 
+std::string rank_name(int rank, std::span<const int> node_of_rank) {
+  const bool several = std::ranges::any_of(node_of_rank, [&](int node) { return node != node_of_rank.front(); });
+  return several ? base::cat("rank ", rank, " on node ", node_of_rank[rank]) : base::cat("rank ", rank);
+}
+
 void write_trace(const std::filesystem::path& path, const TraceRecords& records) {
   TraceFile file(path);
-  file.add(records);
+  file.add(records, {});
   file.close();
 }
 
 void write_traces(const std::filesystem::path& path, const std::vector<TraceSource>& sources) {
   TraceFile file(path);
   const auto count = static_cast<int>(sources.size());
-  for (int s = 0; s < count; ++s) file.add(sources[s].records, sources[s].name, s, count);
+  for (int s = 0; s < count; ++s)
+    file.add(sources[s].records,
+             {.name = sources[s].name, .node_of_rank = sources[s].node_of_rank, .source = s, .sources = count});
   file.close();
 }
 

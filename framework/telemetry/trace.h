@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -45,14 +46,19 @@ void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
 /// writing fails.
 void write_trace(const std::filesystem::path& path, const TraceRecords& records);
 
-/// Records of one source. `name` is "predicted", "measured", ...
+/// Records of one source. `name` is "predicted", "measured", ..., or empty for the only source.
 struct TraceSource {
   std::string name;
   TraceRecords records;
+  std::vector<int> node_of_rank = {};  // node of each rank; empty: unknown
 };
 
+/// Returns the name of a rank: "rank 8", or "rank 8 on node 1" if `node_of_rank` has several nodes. `node_of_rank` is
+/// as in TraceSource.
+std::string rank_name(int rank, std::span<const int> node_of_rank);
+
 /// Writes several sources to one file, like write_trace(). A process is one rank of one source, such as "predicted rank
-/// 0". Processes are sorted by rank, then by source.
+/// 0". Its name ends in rank_name(). Processes are sorted by rank, then by source.
 void write_traces(const std::filesystem::path& path, const std::vector<TraceSource>& sources);
 
 /// Reads a file that write_trace() has written. Throws base::Error(data) if it is missing or damaged.

@@ -389,7 +389,7 @@ test_trace_of_a_step_shows_traffic_inside_a_domain_as_intra() {
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/gb200-nvl72.yaml" --world 8 parallel.ep=8 \
     --trace joined.json.gz
   gzip -dc joined.json.gz >joined.json || failed "joined.json.gz is not a gzip file"
-  expect_text joined.json '"cat":"ep (intra)'
+  expect_text joined.json '"cat":"ep (intra)' '"name":"rank 0 on node 0"'
   expect_no_text joined.json '(inter)'
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/gb200-nvl72.yaml" --world 8 parallel.ep=8 \
     cluster.machine.domain=4 --trace divided.json.gz

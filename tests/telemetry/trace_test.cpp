@@ -101,6 +101,24 @@ TEST(Trace, SourcesAreSeparateProcesses) {
   EXPECT_EQ(counters, std::vector<int>{3});
 }
 
+TEST(Trace, NamesTheNodesOfRanksOnSeveralNodes) {
+  const TemporaryFolder folder;
+  const TraceRecords records{{{.name = "x", .lane = "ep", .rank = 0}, {.name = "x", .lane = "ep", .rank = 2}}, {}};
+  const auto names = [&](const std::vector<TraceSource>& sources) {
+    write_traces(folder / "t.json.gz", sources);
+    std::vector<std::string> all;
+    const auto trace = read_trace(folder / "t.json.gz");
+    for (const auto& e : trace["traceEvents"])
+      if (e["name"] == "process_name") all.push_back(e["args"]["name"]);
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names({{"predicted", records, {0, 0, 1, 1}}}),
+            (Names{"predicted rank 0 on node 0", "predicted rank 2 on node 1"}));
+  EXPECT_EQ(names({{"", records, {0, 0, 1, 1}}}), (Names{"rank 0 on node 0", "rank 2 on node 1"}));
+  EXPECT_EQ(names({{"", records, {0, 0, 0, 0}}}), (Names{"rank 0", "rank 2"}));
+}
+
 TEST(Trace, ReadsBackAsWritten) {
   const TemporaryFolder folder;
   const TraceRecords written{{{.name = "D1",

@@ -56,7 +56,7 @@ struct Simulation {
   PredictionError error;
   std::string warning;  // empty if a rank has enough memory
   std::vector<std::string> assumed;
-  std::vector<int> domain_of_rank;
+  PredictedPlaces places;
   std::optional<StepBesideRun> beside;
 };
 
@@ -95,7 +95,7 @@ Simulation simulated(const SimulateArguments& options, const Extensions& extensi
           .error = prediction_error(cluster),
           .warning = caution_of_cluster_memory(recipe, extensions, cluster, options.cluster, ranks, load),
           .assumed = std::move(assumed),
-          .domain_of_rank = prices.domain_of_rank(),
+          .places = {prices.node_of_rank(), prices.domain_of_rank()},
           .beside = std::move(beside)};
 }
 
@@ -174,14 +174,14 @@ base::ExitCode simulate_step(const SimulateArguments& options, const Extensions&
       on_cluster(options.cluster, divided(options.overrides).cluster, [&] { return simulated(options, extensions); });
   options.json ? print_json(options, s) : print_text(options, s);
   if (!options.trace.empty() && s.beside)
-    write_both_traces(options.trace, *s.beside, s.step, s.domain_of_rank);
+    write_both_traces(options.trace, *s.beside, s.step, s.places);
   else if (!options.trace.empty())
-    telemetry::write_trace(options.trace, trace_of(s.step, s.domain_of_rank));
+    telemetry::write_traces(options.trace, {{"", trace_of(s.step, s.places.domain_of_rank), s.places.node_of_rank}});
   if (!options.report.empty()) {
     const std::string about =
         fmt::format("A step of {} on {}, predicted from {}: {}.", base::counted(s.layout.world(), "rank"),
                     options.cluster, options.input, s.layout.to_string());
-    write_run_report(s.beside->run.run, options.report, prediction_of(*s.beside, s.step, s.domain_of_rank, about));
+    write_run_report(s.beside->run.run, options.report, prediction_of(*s.beside, s.step, s.places, about));
   }
   return base::ExitCode::done;
 }

@@ -60,7 +60,7 @@ nlohmann::ordered_json json_of(const StepBesideRun& beside) {
 }
 
 telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, const StepForecast& forecast,
-                                                  const std::vector<int>& domain_of_rank, const std::string& about) {
+                                                  const PredictedPlaces& places, const std::string& about) {
   const MeasuredStep& run = beside.run;
   telemetry::ReportInputs::Prediction prediction{
       .about = about,
@@ -80,19 +80,25 @@ telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, c
   prediction.notes.emplace_back(
       "The row compute shows the parts of the model. Parts that are too short to be seen are merged with their "
       "neighbours.");
+  if (places.domain_of_rank != places.node_of_rank)
+    prediction.notes.emplace_back(
+        "The rows intra and inter differ: in the prediction, traffic inside a domain of the fast link, which joins "
+        "several nodes, is intra; in the measurement, only traffic inside a node is.");
   for (const size_t stage : std::set<size_t>{0, forecast.records.size() - 1}) {
     const int rank = forecast.records[stage].rank;
     const schedule::Timeline measured = measured_timeline(run.trace, rank);
-    const schedule::Timeline predicted = predicted_timeline(forecast, stage, domain_of_rank);
-    prediction.timelines.push_back(
-        telemetry::timeline_svg(fmt::format("step {}, rank {}", *run.traced_step, rank), {&measured, &predicted}));
+    const schedule::Timeline predicted = predicted_timeline(forecast, stage, places.domain_of_rank);
+    prediction.timelines.push_back(telemetry::timeline_svg(
+        fmt::format("step {}, {}", *run.traced_step, telemetry::rank_name(rank, places.node_of_rank)),
+        {&measured, &predicted}));
   }
   return prediction;
 }
 
 void write_both_traces(const std::string& path, const StepBesideRun& beside, const StepForecast& forecast,
-                       const std::vector<int>& domain_of_rank) {
-  std::vector<telemetry::TraceSource> sources{{"predicted", trace_of(forecast, domain_of_rank)}};
+                       const PredictedPlaces& places) {
+  std::vector<telemetry::TraceSource> sources{
+      {"predicted", trace_of(forecast, places.domain_of_rank), places.node_of_rank}};
   if (beside.run.traced_step) sources.push_back({"measured", beside.run.trace});
   telemetry::write_traces(path, sources);
 }

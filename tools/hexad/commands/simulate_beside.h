@@ -12,6 +12,11 @@
 
 namespace hexad::app {
 
+/// Node and domain of the fast link of each rank on the cluster of a prediction (plan::StepPrices).
+struct PredictedPlaces {
+  std::vector<int> node_of_rank, domain_of_rank;
+};
+
 struct StepBesideRun {
   plan::MeasuredStep run;
   std::vector<plan::ComparedRow> rows;
@@ -24,10 +29,11 @@ nlohmann::ordered_json json_of(const StepBesideRun& beside);
 /// Returns the comparison for a report. If the run has a trace, adds pictures of both timelines for the first and the
 /// last simulated rank. `about` describes the prediction.
 telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, const plan::StepForecast& forecast,
-                                                  const std::vector<int>& domain_of_rank, const std::string& about);
+                                                  const PredictedPlaces& places, const std::string& about);
 
 /// Writes the simulated timeline to `path`. If the run has a trace, writes the measured timeline to the same file.
+/// Measured ranks are named without their nodes, because a run does not record them.
 void write_both_traces(const std::string& path, const StepBesideRun& beside, const plan::StepForecast& forecast,
-                       const std::vector<int>& domain_of_rank);
+                       const PredictedPlaces& places);
 
 }  // namespace hexad::app
