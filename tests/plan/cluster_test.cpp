@@ -112,15 +112,13 @@ TEST(Cluster, CurvesInOtherUnitsAreRefused) {
 }
 
 TEST(Cluster, CurvesThatFallAreRefused) {
-  EXPECT_EQ(
-      refusal("[8192, 0.0015]", "[8192, 0.00049]"),
-      "c.yaml:3: links.0.points.1.1 (0.00049) must not fall below 1/2 of the time for a smaller size (0.001 s for "
-      "size 4096), because noise of a measurement is smaller; nearest: 0.0005");
+  EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.00049]"),
+            "c.yaml:3: links.0.points.1.1 (0.00049) must be at least 0.0005 seconds, 1/2 of the 0.001 seconds for the "
+            "smaller size 4096, because noise of a measurement is smaller; nearest: 0.0005");
   EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.0005]"), "accepted") << "noise of a measurement";
-  EXPECT_EQ(
-      refusal("[[16, 1e-5], [32, 2e-5]]", "[[16, 1e-5], [32, 2e-5], [64, 9e-6]]"),
-      "c.yaml:8: products.0.points.2.1 (9e-06) must not fall below 1/2 of the time for a smaller size (2e-05 s for "
-      "size 32), because noise of a measurement is smaller; nearest: 1e-05");
+  EXPECT_EQ(refusal("[[16, 1e-5], [32, 2e-5]]", "[[16, 1e-5], [32, 2e-5], [64, 9e-6]]"),
+            "c.yaml:8: products.0.points.2.1 (9e-06) must be at least 1e-05 seconds, 1/2 of the 2e-05 seconds for the "
+            "smaller size 32, because noise of a measurement is smaller; nearest: 1e-05");
 }
 
 TEST(Cluster, RepeatedMeasurementsAreRefused) {
