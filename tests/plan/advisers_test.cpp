@@ -208,7 +208,8 @@ TEST(Advisers, AreSilentWithoutTheirCurvesOrTheirParallelism) {
   AdvisedLayer unmeasured = layer();
   unmeasured.grouped = {};
   EXPECT_EQ(advice(unmeasured, r, {}, {moe::ReuseStrategy::none})[2].silence,
-            "the profile has no products of two numbers of experts, and no dense products beside grouped ones");
+            "needs `products` of at least two numbers of experts in the profile (now 0); `dense_products` count as one "
+            "expert; `hexad profile` measures both");
   AdvisedLayer alone = layer();
   alone.ep.ranks = alone.tp.ranks = alone.ep_etp.ranks = 1;
   for (const Advice& a : advice(alone, r, {}, {moe::ReuseStrategy::none})) {

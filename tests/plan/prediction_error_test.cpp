@@ -125,8 +125,8 @@ TEST(PredictionError, WritesTheUnitOnceIfAllNumbersShareIt) {
   EXPECT_EQ(error.text(4), "4.00 s (2.00 to 6.00)");
   EXPECT_EQ(error.text(180), "3 min 00 s (1 min 30 s to 4 min 30 s)");
   EXPECT_EQ(error.explanation(),
-            "the numbers in brackets are percentiles 5 and 95 of measured times, according to the errors of 10 steps "
-            "(report.md); intervals from other machines alone contain 9 of these");
+            "about 90% of measured times are expected between the two numbers in brackets, which come from the errors "
+            "of 10 steps (report.md); 9 of these are between the numbers that the other machines alone give");
 }
 
 }  // namespace

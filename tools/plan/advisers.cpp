@@ -176,7 +176,9 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   if (l.grouped.sizes() < 2)
-    return silent("the profile has no products of two numbers of experts, and no dense products beside grouped ones");
+    return silent(base::cat("needs `products` of at least two numbers of experts in the profile (now ",
+                            l.grouped.sizes(),
+                            "); `dense_products` count as one expert; `hexad profile` measures both"));
   // S: seconds of an all-to-all as a function of the bytes of a rank's rows. G: seconds of the products of a group of
   // `experts` local experts with `rows` rows. Each etp rank computes all rows of its etp group with its share of an
   // expert.

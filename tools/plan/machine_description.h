@@ -183,7 +183,8 @@ struct Machine {
       "share of memory_bandwidth as a function of the bytes that a kernel reads and writes", positive());
     v("launch", launch, "[s] gap between two kernels", at_least(0));
     v("operation", operation,
-      "[s] host time for an operation; a GPU waits for its host if operations are shorter, a CPU takes it in addition",
+      "[s] time in which the host issues an operation; a GPU waits for its host if operations are shorter; a CPU adds "
+      "this time to each operation",
       at_least(0));
     v("collective_start", collective_start, "[s] delay before a collective moves its first byte", at_least(0));
     v("host", host, "link to the host's memory");

@@ -41,9 +41,9 @@ std::string PredictionError::text(double seconds) const {
 
 std::string PredictionError::explanation() const {
   return fmt::format(
-      "the numbers in brackets are percentiles 5 and 95 of measured times, according to the errors of {} {} ({}); "
-      "intervals from other {} alone contain {} of these",
-      cases, what, source, sources, covered);
+      "about 90% of measured times are expected between the two numbers in brackets, which come from the errors of {} "
+      "{} ({}); {} of these are between the numbers that the other {} alone give",
+      cases, what, source, covered, sources);
 }
 
 const PredictionError& prediction_error(const Cluster& cluster) {
