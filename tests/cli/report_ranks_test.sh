@@ -90,6 +90,15 @@ test_predicted_step_is_shown_next_to_the_measured_step() {
   expect_text out '"beside": {' '"name": "in ep"' '"unit": "bytes"' '"ratio": ' '"traced_step": '
 }
 
+test_predicted_ranks_on_several_nodes_are_named_with_their_nodes() {
+  expect 0 train_experts profile.steps=3..5
+  expect 0 "$HEXAD" simulate run/recipe.yaml --cluster "$CLI_TESTS/../../recipes/clusters/gb200-nvl72.yaml" --beside run \
+    cluster.machine.ranks_per_node=1 cluster.machine.topology.rails=1 --trace both.json.gz --report both.html
+  gzip -dc both.json.gz >both.json || failed "both.json.gz is not a gzip file"
+  expect_text both.json '"name":"predicted rank 0 on node 0"' '"name":"measured rank 0"'
+  expect_text both.html ", rank 0 on node 0</title>" "The rows intra and inter differ"
+}
+
 test_run_without_a_trace_has_the_table_only() {
   expect 0 train_experts
   expect 0 simulate_beside --trace one.json.gz --report one.html
