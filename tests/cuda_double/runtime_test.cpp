@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "framework/kernels/cuda/attention/cudnn_plan.h"
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/host_waits.h"
 #include "tests/support/cuda_double/memory.h"
@@ -230,6 +231,20 @@ TEST_F(CudaDouble, AllocationsAndFreesWaitForTheDevice) {
   EXPECT_FALSE(waits_for_the_device([&] { return cudaMemsetAsync(there, 0, 16, first); }));
   EXPECT_TRUE(waits_for_the_device([&] { return cudaFree(there); }));
   EXPECT_TRUE(waits_for_the_device([&] { return cudaFreeHost(pinned); }));
+}
+
+// A refused plan also waits: the double has no plans for calls without documents.
+TEST_F(CudaDouble, MakingAPlanOfCudnnWaitsForTheDevice) {
+  using kernels::cuda::CudnnPlan;
+  const kernels::cuda::CudnnHandle handle;
+  for (const int64_t documents : {0, 2}) {
+    kernels::cuda::AttentionProblem problem;
+    problem.documents = documents;
+    EXPECT_TRUE(waits_for_the_device([&] {
+      EXPECT_EQ(CudnnPlan(problem, handle).refused().empty(), documents > 0);
+      return cudaGetLastError();
+    }));
+  }
 }
 
 // There are as many other streams as connections, so one of them shares the connection of the first stream.

@@ -9,7 +9,7 @@ layouts_agree() {
 }
 
 test_layouts_with_nccl_agree() {
-  layouts_agree 'ep=4;pp=2,ep=2;cp=2;zero=3;ep=2,window=yes' '5 layouts' distributed.device_collectives=nccl
+  layouts_agree 'ep=4;pp=2,ep=2;cp=2;zero=3;ep=2,window=yes;pp=2,ep=2,window=yes' '6 layouts' distributed.device_collectives=nccl
   expect_text out 'ranks are threads and use NCCL: ' 'so layouts may hang; use --mpi, or distributed.device_collectives: host'
 }
 

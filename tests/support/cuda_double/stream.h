@@ -12,8 +12,8 @@ namespace hexad::cuda_double {
 /// HEXAD_CUDA_DOUBLE_JITTER is a seed for random delays before work starts.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 /// Waits until all streams of a device have done the work that was appended before. On hardware, cudaMalloc,
-/// cudaHostAlloc, the loading of a kernel and new connections of NCCL may wait in this way. On the double, all of these
-/// operations wait in this way.
+/// cudaHostAlloc, the loading of a kernel, the making of a plan of cuDNN and new connections of NCCL may wait in this
+/// way. On the double, all of these operations wait in this way.
 cudaError_t synchronize_device(int device);
 int device_of(cudaStream_t stream);
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "framework/kernels/kernel_table.h"
+#include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/stream.h"
 
@@ -127,7 +128,15 @@ CudnnHandle::~CudnnHandle() { delete handle_; }
 // Returns the first version that supports empty documents, so that tests include empty documents.
 int64_t CudnnHandle::version() const { return 92500; }
 
+// Waits for the device, also for a refused problem, because cuDNN has plans for more problems than the double. cuDNN
+// compiles the kernels of a plan, so a plan loads new kernels even under CUDA_MODULE_LOADING=EAGER.
 CudnnPlan::CudnnPlan(const AttentionProblem& problem, const CudnnHandle&) : made_(new Made{problem}) {
+  if (cuda_double::require_device("a plan of cuDNN") != cudaSuccess) {
+    refused_ = "the thread has chosen no device";
+    return;
+  }
+  static_cast<void>(
+      cuda_double::synchronize_device(cuda_double::current_device()));  // execute() reports a broken device
   if (problem.documents == 0) refused_ = "the double supports only attention within documents";
 }
 CudnnPlan::CudnnPlan(CudnnPlan&&) noexcept = default;
