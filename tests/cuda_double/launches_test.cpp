@@ -143,6 +143,15 @@ TEST(Launches, ExpertsWithGeluScatterNoWeights) {
                                     {"add", 1}}));  // adds up the logits' gradients
 }
 
+// With chunks of experts, the host makes the routing plan, as on several ranks.
+TEST(Launches, SlotRowsAreNotMarkedIfTheirTokensAreKnown) {
+  moe::MoeSchedule schedule;
+  schedule.chunk_by = moe::ChunkBy::experts, schedule.chunks = 2;
+  const LaunchCounts backward = count_moe_layer({"model.moe.expert=gelu"}, schedule).backward;
+  EXPECT_EQ(backward.at("combine"), 3);  // two for the slots' gradients, one for the gradient of x
+  EXPECT_FALSE(backward.contains("cudaMemsetAsync")) << "zeroes a byte for each slot row";
+}
+
 TEST(Launches, FusedExpertsHaveNoSeparateActivation) {
   using Winner = kernels::Duel::Winner;
   const auto forward_of = [](std::optional<moe::Fused> fused, std::optional<Winner> winner) {

@@ -54,7 +54,10 @@ RowSource Routes::sent_slots(size_t chunk, const Tensor& slot_rows) const {
   return {.values = slot_rows, .index = counts(chunk).part_of(wire_slots)};
 }
 
-Tensor Routes::tokens_of_slot_rows() const { return is_local() ? plan.indices.wire_tokens : Tensor{}; }
+Tensor Routes::tokens_of_slot_rows() const {
+  const bool known = !plan.indices.wire_slots.defined() && settings.padded_capacity() == 0;
+  return known ? plan.indices.wire_tokens : Tensor{};
+}
 
 std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
   const int64_t tokens = end - begin;
