@@ -23,11 +23,11 @@ struct EmbeddingKernels {
   static const EmbeddingKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Softmax cross-entropy over rows of logits [T, V] (acc). targets [T] are i32; tokens with target -1 are ignored.
+/// Softmax cross-entropy over rows of logits [T, V] (acc, or bf16 if acc is f32). Tokens with target -1 are ignored.
 struct CrossEntropyKernels {
-  /// Computes losses[T] (acc; 0 for ignored tokens) and dlogits[T, V] = scale * (softmax - onehot). Rows of dlogits are
-  /// zero for ignored tokens, and all rows are zero if scale is 0. dlogits has any floating dtype and may be logits. If
-  /// dlogits is undefined, it is not computed.
+  /// Computes losses[T] (acc; 0 for ignored tokens) and dlogits[T, V] = scale * (softmax - onehot) from targets[T]
+  /// (i32). dlogits is zero for ignored tokens, and zero if scale is 0. It may be logits, and has any floating dtype,
+  /// or bf16 if the logits are bf16. If dlogits is undefined, it is not computed.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;
@@ -41,9 +41,9 @@ struct CrossEntropyKernels {
   static const CrossEntropyKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Softmax cross-entropy over columns that are divided among ranks. The computation has two steps, `start` and
-/// `finish`. Between these steps, the ranks exchange statistics. Each exponential is computed only once. targets[T]
-/// (i32; -1: ignored) refer to the whole vocabulary, of which this rank holds columns [first, first + W).
+/// Softmax cross-entropy over columns that are divided among ranks, in two steps, `start` and `finish`. In between, the
+/// ranks exchange statistics. bf16 cannot store exponentials precisely, so both steps compute those of bf16 logits.
+/// targets[T] (i32; -1: ignored) refer to the whole vocabulary, of which this rank holds columns [first, first + W).
 struct SplitSoftmaxKernels {
   /// Statistics of the columns that a rank holds. The rank sends them to the other ranks. Each statistic is a row of
   /// the tensor `statistics` [statistics_count, T], which has one column for each token.
@@ -53,10 +53,10 @@ struct SplitSoftmaxKernels {
     at_target,  // logit of the target; 0 on ranks that do not hold the target's column
     statistics_count,
   };
-  /// Computes statistics [3, T] from logits[T, W] (both acc), and replaces the logits by e^(logit - m).
+  /// Computes statistics [3, T] (acc) from logits[T, W] (acc or bf16). Replaces logits in acc by e^(logit - m).
   Kernel<void(Stream&, Out<Tensor> statistics, Out<Tensor> logits, const Tensor& targets, int64_t first)> start;
   /// Computes losses[T] (acc; 0 for ignored tokens) from the statistics [ranks, 3, T] of all ranks. `rank` is the index
-  /// of this rank. Replaces the values that `start` has written to `logits` by scale * (softmax - onehot), or by zero
+  /// of this rank. Replaces the values that `start` has left in `logits` by scale * (softmax - onehot), or by zero
   /// for ignored tokens or if scale is 0.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> logits, const Tensor& statistics, int64_t rank,
               const Tensor& targets, int64_t first, double scale)>

@@ -27,6 +27,7 @@ class SplitLoss {
         options_(options),
         part_(vocabulary_part("vocab_cross_entropy", w, group)),
         acc_(accumulator_dtype(x.dtype())),
+        of_logits_(options.dtype_of_logits("vocab_cross_entropy", x.dtype())),
         losses_(Tensor::empty({x.dim(0)}, acc_, x.device())),
         dx_(tape.recording() ? Tensor::like(x) : Tensor{}) {}
 
@@ -59,7 +60,7 @@ class SplitLoss {
     const int64_t rows = end - begin;
     Block b{begin,
             end,
-            Tensor::empty({rows, part_.end - part_.begin}, acc_, x_.device()),
+            Tensor::empty({rows, part_.end - part_.begin}, of_logits_, x_.device()),
             Tensor::empty({group_.size(), SplitSoftmaxKernels::statistics_count, rows}, acc_, x_.device(),
                           Category::communication),
             {}};
@@ -81,7 +82,7 @@ class SplitLoss {
     if (!train) return;
     // The matrix products below need both operands in the model's dtype.
     Tensor dlogits = b.logits;
-    if (acc_ != x_.dtype()) {
+    if (of_logits_ != x_.dtype()) {
       dlogits = Tensor::empty(b.logits.shape(), x_.dtype(), x_.device());
       kernels_.pointwise.copy(stream_, dlogits, b.logits);
     }
@@ -103,7 +104,7 @@ class SplitLoss {
   const CrossEntropyOptions& options_;
   const VocabularyPart part_;
   const KernelTable& kernels_ = kernels::kernels(x_.device());
-  const Dtype acc_;
+  const Dtype acc_, of_logits_;
   const Tensor losses_, dx_;
   std::vector<Event> summed_;
 };

@@ -142,7 +142,8 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
   EXPECT_NEAR(values_of(got.loss)[0], sum, tolerance(Dtype::f64, 18) * 10);
 }
 
-// Computes the same loss in three dtypes. The bf16 run uses a rounded copy of the logits' gradient.
+// Computes the same loss in three dtypes. The bf16 run uses a rounded copy of the logits' gradient, or has logits in
+// bf16, too.
 TEST(CrossEntropyLoss, F32AndBf16AgreeWithF64) {
   Lab lab;
   const Tensor x = lab.randn({7, 4}, Dtype::bf16), w = lab.randn({9, 4}, Dtype::bf16);
@@ -152,14 +153,15 @@ TEST(CrossEntropyLoss, F32AndBf16AgreeWithF64) {
     kernels::kernels(t.device()).pointwise.copy(lab.stream(), out, t);
     return out;
   };
-  const auto in = [&](Dtype dtype) {
+  const auto in = [&](Dtype dtype, std::optional<Dtype> of_logits = {}) {
     Parameter& weights = lab.parameter(w.shape(), dtype);
     kernels::kernels(w.device()).pointwise.copy(lab.stream(), weights.local(), w);
     const auto policy = keep_policy();
     Tape tape(lab.stream(), *policy);
     const Value leaf = tape.leaf(converted(x, dtype));
-    const Value loss =
-        linear_cross_entropy(tape, leaf, weights, lab.values(targets), {.gradient_scale = 0.125, .block_rows = 3});
+    const Value loss = linear_cross_entropy(tape, leaf, weights, lab.values(targets),
+                                            {.gradient_scale = 0.125, .block_rows = 3, .logits_dtype = of_logits});
+    EXPECT_EQ(loss.data.dtype(), accumulator_dtype(dtype));
     Replay replay(tape, std::vector<Replay::Root>{{loss, converted(lab.values<double>({0.125}), loss.data.dtype())}});
     replay.run();
     EXPECT_EQ(weights.gradient().dtype(), accumulator_dtype(dtype));
@@ -175,6 +177,27 @@ TEST(CrossEntropyLoss, F32AndBf16AgreeWithF64) {
     expect_close(expected[0], actual[0], tolerance(Dtype::f32, 7 * 9));
     for (size_t i : {1, 2}) expect_close(expected[i], actual[i], tolerance(dtype, 9));
   }
+  const auto of_wide_logits = in(Dtype::bf16), of_logits_in_bf16 = in(Dtype::bf16, Dtype::bf16);
+  for (size_t i : {0, 1, 2}) expect_close(expected[i], of_logits_in_bf16[i], tolerance(Dtype::bf16, 9));
+  EXPECT_NE(values_of(of_wide_logits[0]), values_of(of_logits_in_bf16[0])) << "the logits were not rounded";
+}
+
+TEST(CrossEntropyLoss, ErrorNamesTheDtypeOfTheLogits) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const auto message = [&](Dtype dtype, Dtype of_logits) -> std::string {
+    try {
+      linear_cross_entropy(tape, tape.leaf(lab.randn({2, 3}, dtype)), lab.parameter({6, 3}, dtype),
+                           lab.values<int32_t>({1, 2}), {.logits_dtype = of_logits});
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message(Dtype::f32, Dtype::bf16), "[cross_entropy] logits_dtype is bf16 for x in f32; expected f32");
+  EXPECT_EQ(message(Dtype::bf16, Dtype::f64),
+            "[cross_entropy] logits_dtype is f64 for x in bf16; expected f32 or bf16");
 }
 
 // The trainer passes the scale 0 if it counts no valid token.
@@ -267,6 +290,26 @@ TEST(CrossEntropyLoss, NeedsLessMemoryThanTwoBlocksOfLogits) {
   linear_cross_entropy(tape, leaf, w, targets, {.gradient_scale = 1, .block_rows = block});
   const int64_t peak = lab.context.allocator()->stats().peak_total - before;
   EXPECT_LT(peak, 2 * block * vocab * 8);
+}
+
+// Logits in f32 take four bytes, and their gradient in bf16 two. Logits in bf16 take two bytes together with their
+// gradient.
+TEST(CrossEntropyLoss, LogitsInBf16TakeAThirdOfTheMemoryOfABlock) {
+  Lab lab;
+  constexpr int64_t rows = 64, hidden = 2, vocab = 4096, block = 32;
+  Parameter& w = lab.parameter({vocab, hidden}, Dtype::bf16);
+  w.gradient();
+  const Tensor x = lab.randn({rows, hidden}, Dtype::bf16), targets = lab.values(std::vector<int32_t>(rows, 3));
+  const auto peak = [&](Dtype of_logits) {
+    const auto policy = keep_policy();
+    Tape tape(lab.stream(), *policy);
+    const Value leaf = tape.leaf(x);
+    lab.context.allocator()->reset_peaks();
+    const int64_t before = lab.context.allocator()->stats().total;
+    linear_cross_entropy(tape, leaf, w, targets, {.block_rows = block, .logits_dtype = of_logits});
+    return static_cast<double>(lab.context.allocator()->stats().peak_total - before);
+  };
+  EXPECT_NEAR(peak(Dtype::f32) / peak(Dtype::bf16), 3, 0.05);
 }
 
 TEST(CrossEntropyLoss, ErrorsNameShapesAndOptions) {

@@ -101,9 +101,9 @@ test_given_precision_applies_to_all_layouts() {
 
 test_every_subject_is_verified() {
   local subject layouts=""
-  for subject in own tied forms latent sparse_mixer expert_choice llama4 delta_net prediction aux_global_batch sequences zipf idle_ranks eventful f32 bf16 bf16_gradients bf16_moments bf16_rests muon fp8; do layouts+="ep=2,subject=$subject;"; done
+  for subject in own tied forms latent sparse_mixer expert_choice llama4 delta_net prediction aux_global_batch sequences zipf idle_ranks eventful f32 bf16 bf16_gradients bf16_logits bf16_moments bf16_rests muon fp8; do layouts+="ep=2,subject=$subject;"; done
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "$layouts"
-  expect_text out "21 layouts in " ": 0 mismatches"
+  expect_text out "22 layouts in " ": 0 mismatches"
 }
 
 test_rows_in_fp8_are_verified() {

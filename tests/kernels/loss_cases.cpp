@@ -16,19 +16,25 @@ Tensor targets_for(Trial& r) {
 }
 
 // Computes losses and gradients. If the gradient has separate memory, the logits must remain unchanged.
-void cross_entropy(K k, Trial& r, double scale) {
+void cross_entropy(K k, Trial& r, double scale, Dtype of_logits) {
   const Shape shape{r.size.rows, r.size.width};
   const int64_t vocabulary = shape[1];
   const Tensor targets = targets_for(r);
   const auto losses = [&] { return r.output({shape[0]}, r.acc(), vocabulary); };
   if (vocabulary == 1 || scale == 0) r.expect_zeros();  // one token: no loss; scale 0: no gradient
   for (Dtype type : {Dtype::bf16, Dtype::f32, Dtype::f64}) {
-    if (size_of(type) > size_of(r.acc())) continue;  // gradients must not be wider than the logits
-    k.cross_entropy.forward(r.stream, losses(), r.output(shape, type, vocabulary), r.update(shape, r.acc()), targets,
+    if (size_of(type) > size_of(of_logits)) continue;  // gradients must not be wider than the logits
+    k.cross_entropy.forward(r.stream, losses(), r.output(shape, type, vocabulary), r.update(shape, of_logits), targets,
                             scale);
   }
-  const Tensor in_place = r.update(shape, r.acc(), vocabulary);
+  const Tensor in_place = r.update(shape, of_logits, vocabulary);
   k.cross_entropy.forward(r.stream, losses(), in_place, in_place, targets, scale);
+}
+
+void losses_alone(K k, Trial& r, Dtype of_logits) {
+  const auto [t, v] = r.size;
+  if (v == 1) r.expect_zeros();
+  k.cross_entropy.forward(r.stream, r.output({t}, r.acc(), v), {}, r.update({t, v}, of_logits), targets_for(r), 0.125);
 }
 
 // Columns that rank 1 holds if three ranks split a vocabulary. Targets are in the columns of all three ranks, or -1.
@@ -45,20 +51,20 @@ struct SplitVocabulary {
   }
 };
 
-void split_softmax_start(K k, Trial& r) {
+void split_softmax_start(K k, Trial& r, Dtype of_logits) {
   const SplitVocabulary v(r);
   k.split_softmax.start(r.stream, r.output({v.count, v.rows}, r.acc(), v.columns),
-                        r.update({v.rows, v.columns}, r.acc(), v.columns), v.targets, v.first);
+                        r.update({v.rows, v.columns}, of_logits, v.columns), v.targets, v.first);
 }
 
-void split_softmax_finish(K k, Trial& r, double scale) {
+void split_softmax_finish(K k, Trial& r, double scale, Dtype of_logits) {
   const SplitVocabulary v(r);
   const int64_t terms = v.ranks * v.columns;
   const Tensor statistics = r.scratch({v.ranks, v.count, v.rows}, r.acc());
   Tensor mine;
   for (int64_t rank = 0; rank < v.ranks; ++rank) {
     const Shape shape{v.rows, v.columns};
-    const Tensor logits = rank == v.rank ? mine = r.update(shape, r.acc(), terms) : r.normal(shape, r.acc());
+    const Tensor logits = rank == v.rank ? mine = r.update(shape, of_logits, terms) : r.normal(shape, of_logits);
     reference_table.split_softmax.start(r.host_stream, statistics.slice(0, rank, rank + 1).reshape({v.count, v.rows}),
                                         logits, v.targets, rank * v.columns);
   }
@@ -72,19 +78,26 @@ void split_softmax_finish(K k, Trial& r, double scale) {
 std::vector<Case> loss_cases() {
   const size_t e = entry(&KernelTable::cross_entropy, &CrossEntropyKernels::forward);
   const size_t f = entry(&KernelTable::split_softmax, &SplitSoftmaxKernels::finish);
+  const size_t start = entry(&KernelTable::split_softmax, &SplitSoftmaxKernels::start);
+  const std::vector<Dtype> bf16_only{Dtype::bf16};
   return {
-      {"cross_entropy", e, [](K k, Trial& r) { cross_entropy(k, r, 0.125); }},
-      {"cross_entropy_of_scale_zero", e, [](K k, Trial& r) { cross_entropy(k, r, 0); }},
-      {"cross_entropy_without_gradient", e,
-       [](K k, Trial& r) {
-         const auto [t, v] = r.size;
-         if (v == 1) r.expect_zeros();
-         k.cross_entropy.forward(r.stream, r.output({t}, r.acc(), v), {}, r.update({t, v}, r.acc()), targets_for(r),
-                                 0.125);
-       }},
-      {"split_softmax_start", entry(&KernelTable::split_softmax, &SplitSoftmaxKernels::start), split_softmax_start},
-      {"split_softmax_finish", f, [](K k, Trial& r) { split_softmax_finish(k, r, 0.125); }},
-      {"split_softmax_finish_of_scale_zero", f, [](K k, Trial& r) { split_softmax_finish(k, r, 0); }},
+      {"cross_entropy", e, [](K k, Trial& r) { cross_entropy(k, r, 0.125, r.acc()); }},
+      {"cross_entropy_of_scale_zero", e, [](K k, Trial& r) { cross_entropy(k, r, 0, r.acc()); }},
+      {"cross_entropy_without_gradient", e, [](K k, Trial& r) { losses_alone(k, r, r.acc()); }},
+      {"cross_entropy_of_bf16_logits", e, [](K k, Trial& r) { cross_entropy(k, r, 0.125, r.dtype); }, bf16_only},
+      {"cross_entropy_of_bf16_logits_of_scale_zero", e, [](K k, Trial& r) { cross_entropy(k, r, 0, r.dtype); },
+       bf16_only},
+      {"cross_entropy_of_bf16_logits_without_gradient", e, [](K k, Trial& r) { losses_alone(k, r, r.dtype); },
+       bf16_only},
+      {"split_softmax_start", start, [](K k, Trial& r) { split_softmax_start(k, r, r.acc()); }},
+      {"split_softmax_start_of_bf16_logits", start, [](K k, Trial& r) { split_softmax_start(k, r, r.dtype); },
+       bf16_only},
+      {"split_softmax_finish", f, [](K k, Trial& r) { split_softmax_finish(k, r, 0.125, r.acc()); }},
+      {"split_softmax_finish_of_scale_zero", f, [](K k, Trial& r) { split_softmax_finish(k, r, 0, r.acc()); }},
+      {"split_softmax_finish_of_bf16_logits", f, [](K k, Trial& r) { split_softmax_finish(k, r, 0.125, r.dtype); },
+       bf16_only},
+      {"split_softmax_finish_of_bf16_logits_of_scale_zero", f,
+       [](K k, Trial& r) { split_softmax_finish(k, r, 0, r.dtype); }, bf16_only},
       {"cross_entropy_block_rows", entry(&KernelTable::cross_entropy, &CrossEntropyKernels::block_rows),
        [](K k, Trial& r) {
          for (int64_t rows : {int64_t{0}, int64_t{1}, r.size.rows, int64_t{1} << 20})

@@ -158,6 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Bf16Attention", 1, {"train.precision=bf16", "recompute=attention"}},
         Case{"Bf16Norms", 1, {"train.precision=bf16", "recompute=norms"}},
         Case{"Bf16Blocks", 1, {"train.precision=bf16", "recompute=block"}},
+        Case{"Bf16Logits", 1, {"train.precision=bf16", "train.logits_dtype=bf16"}},
+        Case{"Bf16LogitsOfTensors", 2, {"train.precision=bf16", "train.logits_dtype=bf16", "parallel.tp=2"}},
         Case{"Bf16Moments", 1, {"train.precision=bf16", "optim.moment_dtype=bf16"}},
         Case{"Rests", 1, {"train.precision=bf16", "optim.main_weights=rest"}}, Case{"Sgd", 1, {"optim.name=sgd"}},
         Case{"Muon", 1, {"optim.name=muon"}}, Case{"MuonOfCutExperts", 2, {"parallel.tp=2", "optim.name=muon"}},

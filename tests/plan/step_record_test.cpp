@@ -205,6 +205,31 @@ TEST(StepRecord, CountsRestsAndReadsOfWeightsInTheUpdate) {
             (std::map<std::string, int64_t>{{"adamw", 28 * wide + 28 * narrow + clip_factor}}));
 }
 
+TEST(StepRecord, CountsTheBytesOfLogits) {
+  struct Bytes {
+    int64_t loss = 0;            // of cross-entropy
+    int64_t beyond_product = 0;  // of the head's forward product, beyond operands and result in bf16
+    bool operator==(const Bytes&) const = default;
+  };
+  const Recipe recipe = recipe_with({"train.precision=bf16"});
+  const int64_t tokens = recipe.batch.global * recipe.model.context, vocab = recipe.model.vocab;
+  const auto bytes = [&](train::LogitsDtype of_logits) {
+    Recipe r = recipe;
+    r.train.logits_dtype = of_logits;
+    Bytes sum;
+    for (const Issue& issue : record_of(r, 1).issues) {
+      const auto* product = std::get_if<device::ProductWork>(&issue.work);
+      if (product && product->outputs == vocab && product->pass == base::GemmPass::forward)
+        sum.beyond_product += product->extra_bytes;
+      if (issue.family == "cross_entropy") sum.loss += std::get<device::MemoryWork>(issue.work).bytes;
+    }
+    return sum;
+  };
+  const int64_t row = 4 + 4;  // bytes of a token's loss and target
+  EXPECT_EQ(bytes(train::LogitsDtype::f32), (Bytes{tokens * ((4 + 2) * vocab + row), tokens * 2 * vocab}));
+  EXPECT_EQ(bytes(train::LogitsDtype::bf16), (Bytes{tokens * ((2 + 2) * vocab + row), 0}));
+}
+
 TEST(StepRecord, ContainsTheGradientNormAndTheGatherOfWeights) {
   const auto [record, owned] = record_and_owned(recipe_with({"parallel.zero=1"}));
   std::map<std::string, int> found;

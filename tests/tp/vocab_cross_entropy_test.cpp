@@ -106,13 +106,17 @@ TEST_P(VocabCrossEntropy, GradientOfTheBiasMatchesOneRank) {
 // Replicated layers receive these gradients. If the gradients differed in a bit, the ranks would diverge.
 TEST_P(VocabCrossEntropy, AllRanksAreBitwiseIdentical) {
   on_ranks([](TpLab& lab) {
-    Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}, Dtype::f32), 0);
-    const Outcome mine = run(lab, split(lab.group), piece, lab.randn({rows, hidden}, Dtype::f32),
-                             some_targets(vocabulary()), {.gradient_scale = scale, .block_rows = 4});
-    for (const Tensor& t : {mine.loss, mine.row_losses, mine.dx}) {
-      const Tensor first = copy_of(t);
-      lab.group.broadcast(first, 0, lab.stream()).wait();
-      expect_bitwise(first, t);
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+      SCOPED_TRACE(cat(dtype));
+      Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}, dtype), 0);
+      const Outcome mine =
+          run(lab, split(lab.group), piece, lab.randn({rows, hidden}, dtype), some_targets(vocabulary()),
+              {.gradient_scale = scale, .block_rows = 4, .logits_dtype = dtype});
+      for (const Tensor& t : {mine.loss, mine.row_losses, mine.dx}) {
+        const Tensor first = copy_of(t);
+        lab.group.broadcast(first, 0, lab.stream()).wait();
+        expect_bitwise(first, t);
+      }
     }
   });
 }
@@ -162,18 +166,22 @@ TEST_P(VocabCrossEntropy, MatchesOneRankForHugeLogits) {
 
 TEST_P(VocabCrossEntropy, SingleAndHalfPrecisionAgreeWithOneRank) {
   on_ranks([](TpLab& lab) {
-    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
-      SCOPED_TRACE(cat(dtype));
+    struct Precision {
+      Dtype dtype, logits;
+    };
+    for (const auto& [dtype, of_logits] :
+         {Precision{Dtype::f32, Dtype::f32}, Precision{Dtype::bf16, Dtype::f32}, Precision{Dtype::bf16, Dtype::bf16}}) {
+      SCOPED_TRACE(cat(dtype, ", logits in ", of_logits));
       Parameter& whole = lab.parameter({vocabulary(), hidden}, dtype);
       Parameter& piece = lab.piece(whole, 0);
       const Tensor x = lab.randn({rows, hidden}, dtype);
       const auto targets = some_targets(vocabulary());
-      const CrossEntropyOptions options{.gradient_scale = scale, .block_rows = 4};
+      const CrossEntropyOptions options{.gradient_scale = scale, .block_rows = 4, .logits_dtype = of_logits};
       const Outcome expected = alone(lab, whole, x, targets, options);
       const Outcome actual = run(lab, split(lab.group), piece, x, targets, options);
       EXPECT_EQ(actual.loss.dtype(), Dtype::f32);
       EXPECT_EQ(actual.dx.dtype(), dtype);
-      expect_close(expected.row_losses, actual.row_losses, tolerance(Dtype::f32, vocabulary() * hidden));
+      expect_close(expected.row_losses, actual.row_losses, tolerance(of_logits, vocabulary() * hidden));
       expect_close(expected.dx, actual.dx, tolerance(dtype, vocabulary() * hidden));
       expect_close(TpLab::part_of(expected.dw, piece), actual.dw, tolerance(dtype, vocabulary() * hidden));
     }

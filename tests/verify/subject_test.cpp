@@ -148,6 +148,9 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16_logits", 2)).train.logits_dtype, LogitsDtype::bf16);
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.logits_dtype, LogitsDtype::f32);
+  EXPECT_EQ(s.oracle_recipe("bf16_logits").train.logits_dtype, LogitsDtype::f32);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16_moments", 2)).optim.moment_dtype, optim::MomentDtype::bf16);
   EXPECT_EQ(s.oracle_recipe("bf16_moments").optim.moment_dtype, optim::MomentDtype::f32);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16_rests", 2)).optim.main_weights, optim::MainWeights::rest);
@@ -156,6 +159,7 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=aux_global_batch", 2)).model.moe.aux_loss.scope,
             moe::AuxScope::global_batch);
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.moment_dtype=bf16"}), "own"), "");
+  EXPECT_EQ(legal(subject({"train.precision=bf16", "train.logits_dtype=bf16"}), "own"), "");
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.main_weights=rest"}), "own"), "");
   EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_rests"),
             "subject=bf16_rests changes nothing in this recipe; expected a subject that does");

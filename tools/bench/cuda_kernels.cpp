@@ -241,6 +241,9 @@ void vocabulary(CudaTimer& b, const KernelTable& k) {
   const Tensor dlogits = b.empty({block, words}, bf), targets = ids.slice(0, 0, block);
   b.line(fmt::format("cross_entropy, {} rows", block), {.bytes = bytes({logits, dlogits})},
          [&](Stream& s) { k.cross_entropy.forward(s, losses, dlogits, logits, targets, 1e-4); });
+  const Tensor in_bf16 = b.normal({block, words}, bf);
+  b.line(fmt::format("cross_entropy in bf16, {} rows", block), {.bytes = bytes({in_bf16, dlogits})},
+         [&](Stream& s) { k.cross_entropy.forward(s, losses, dlogits, in_bf16, targets, 1e-4); });
 }
 
 void pointwise_and_optimizer(CudaTimer& b, const KernelTable& k) {

@@ -190,7 +190,7 @@ verify() {
 options() {
   local failed=0 bf16=(--world 2 --layouts 'dp=2;dp=2,ep=2' --precision bf16 model.layers=2)
   hexad_verify options.subjects --world 2 --layouts \
-    'dp=2,subject=forms;dp=2,subject=delta_net;dp=2,subject=bf16_rests;dp=2,subject=bf16_gradients' || failed=1
+    'dp=2,subject=forms;dp=2,subject=delta_net;dp=2,subject=bf16_rests;dp=2,subject=bf16_gradients;dp=2,subject=bf16_logits' || failed=1
   hexad_verify options.window "${bf16[@]}" model.window=5 || failed=1
   hexad_verify options.delta_net "${bf16[@]}" model.full_attention_every=2 model.delta_net.heads=8 \
     model.delta_net.key_heads=4 model.delta_net.key_size=8 model.delta_net.value_size=8 model.delta_net.norm_eps=0.1 ||

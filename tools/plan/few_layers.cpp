@@ -120,11 +120,13 @@ void keep_few_ranks(StepRecord& record, const StepPrices& prices) {
 
 // Returns a rank's memory for the loss that tp ranks share, as a multiple of the memory for one block without tp.
 // tp::vocab_cross_entropy() keeps the logits of two blocks: it computes the logits of a block while statistics of the
-// previous block are in flight. The function keeps the gradient of one block, in the model's dtype. If the model's
-// dtype is the accumulator's dtype, the gradient uses the memory of the logits.
+// previous block are in flight. The function keeps the gradient of one block, in the model's dtype. If the logits have
+// the model's dtype, the gradient uses their memory.
 double blocks_of_shared_loss(const Recipe& r) {
-  const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
-  const double logits = number(base::size_of(acc)), gradient = acc == weights ? 0 : number(base::size_of(weights));
+  const base::Dtype weights = train::dtype_of(r.train.precision);
+  const base::Dtype of_logits = r.train.dtype_of_logits().value_or(base::accumulator_dtype(weights));
+  const double logits = number(base::size_of(of_logits));
+  const double gradient = of_logits == weights ? 0 : number(base::size_of(weights));
   return (2 * logits + gradient) / (logits + gradient);
 }
 

@@ -143,7 +143,7 @@ Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::st
       node_of_rank_(std::move(node_of_rank)) {
   require_small(recipe_, extensions_);
   recipe_.train.precision = Precision::f64, recipe_.optim.moment_dtype = optim::MomentDtype::f32;
-  recipe_.optim.main_weights = optim::MainWeights::f32;
+  recipe_.train.logits_dtype = train::LogitsDtype::f32, recipe_.optim.main_weights = optim::MainWeights::f32;
   recipe_.checkpoint.resume = "none";
   recipe_.optim.eps = std::max(recipe_.optim.eps, least_eps);
   recipe_.optim.min_lr_ratio = std::max(recipe_.optim.min_lr_ratio, least_lr_ratio);
@@ -193,6 +193,7 @@ Recipe Subject::oracle_recipe(std::string_view kind) const {
   for (std::string& o : overrides_of(kind)) overrides.push_back(std::move(o));
   for (const std::string& o : subject_kind(kind).oracle_overrides) overrides.push_back(o);
   overrides.emplace_back("train.precision=f64");
+  overrides.emplace_back("train.logits_dtype=f32");
   overrides.emplace_back("optim.moment_dtype=f32");
   overrides.emplace_back("optim.main_weights=f32");
   return recipe_for(Variant(), cat("oracle-", kind), std::move(overrides), device::DeviceKind::cpu);

@@ -253,6 +253,7 @@ std::span<const SubjectKind> subject_kinds() {
       {"bf16_gradients",
        [](const Recipe& r, const Extensions&) { return r.optim.grad_dtype != optim::GradientDtype::bf16; },
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.grad_dtype=bf16"}); }},
+      {"bf16_logits", always, [](const OwnSubject& own) { return joined(in_bf16(own), {"train.logits_dtype=bf16"}); }},
       {"bf16_moments", if_moments_may_be_bf16,
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.moment_dtype=bf16"}); }},
       {"bf16_rests", if_main_weights_may_be_rests,

@@ -65,6 +65,7 @@ struct SubjectKind {
 /// - eventful: see Course; the learning rate differs between steps
 /// - f32, bf16: dtype of weights and activations; the oracle remains in f64
 /// - bf16_gradients: like bf16, with gradients in bf16
+/// - bf16_logits: like bf16, with logits in bf16
 /// - bf16_moments: like bf16, with moments in bf16, if the optimizer reads optim.moment_dtype
 /// - bf16_rests: like bf16, with main weights stored as rests, if the optimizer supports them
 /// - muon: the optimizer Muon

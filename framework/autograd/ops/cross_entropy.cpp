@@ -7,6 +7,13 @@ namespace hexad::autograd {
 using namespace base;
 using namespace kernels;
 
+Dtype CrossEntropyOptions::dtype_of_logits(std::string_view op, Dtype dtype) const {
+  const Dtype acc = accumulator_dtype(dtype), chosen = logits_dtype.value_or(acc);
+  require(chosen == acc || chosen == dtype, "[", op, "] logits_dtype is ", chosen, " for x in ", dtype, "; expected ",
+          acc == dtype ? cat(acc) : cat(acc, " or ", dtype));
+  return chosen;
+}
+
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses) {
   const int64_t rows = x.data.dim(0), vocab = w.shape()[0];
@@ -14,6 +21,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
           " ", w.shape(), ", targets ", targets.shape(), "; expected [T, D], [V, D] and [T]");
   const KernelTable& k = kernels::kernels(x.device());
   const Dtype acc = accumulator_dtype(x.data.dtype());
+  const Dtype of_logits = options.dtype_of_logits("cross_entropy", x.data.dtype());
   const bool train = tape.recording();
   const int64_t block = options.block_rows.value_or(k.cross_entropy.block_rows(rows, vocab));
   require(block > 0, "[cross_entropy] block_rows is ", block, "; expected at least 1");
@@ -30,13 +38,14 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   for (int64_t begin = 0; begin < rows; begin += block) {
     const int64_t end = std::min(rows, begin + block);
     const Tensor in = x.data.slice(0, begin, end);
-    Tensor logits = Tensor::empty({end - begin, vocab}, acc, x.device());
+    Tensor logits = Tensor::empty({end - begin, vocab}, of_logits, x.device());
     k.matmul.forward(tape.stream, logits, in, weight, Write::replace);
     if (bias) k.bias.forward(tape.stream, logits, addend);
     // The gradient of the logits is written in the dtype of x, because it is an operand of matrix products with x and
     // w.
     Tensor dlogits;
-    if (train) dlogits = acc == x.data.dtype() ? logits : Tensor::empty(logits.shape(), x.data.dtype(), x.device());
+    if (train)
+      dlogits = of_logits == x.data.dtype() ? logits : Tensor::empty(logits.shape(), x.data.dtype(), x.device());
     k.cross_entropy.forward(tape.stream, losses.slice(0, begin, end), dlogits, logits, targets.slice(0, begin, end),
                             options.gradient_scale);
     if (!train) continue;

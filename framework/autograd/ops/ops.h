@@ -115,6 +115,13 @@ struct CrossEntropyOptions {
   std::optional<int64_t> block_rows{};
   /// Bias of the logits, [V]; null: none. It must be in the accumulator dtype.
   Parameter* bias = nullptr;
+  /// Dtype in which logits are stored: the accumulator dtype, or the dtype of x, which halves their memory if x is
+  /// bf16. If empty, the accumulator dtype. Losses and gradients are always computed in the accumulator dtype.
+  std::optional<Dtype> logits_dtype{};
+
+  /// Returns the dtype of the logits for x in `dtype`. Throws std::logic_error, which names `op`, if logits_dtype is
+  /// neither of the two dtypes.
+  Dtype dtype_of_logits(std::string_view op, Dtype dtype) const;
 };
 /// Returns the sum over valid tokens of -log softmax(x w^T + bias)[target], a scalar [1] in the accumulator dtype.
 /// Shapes: x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product

@@ -34,6 +34,43 @@ struct Columns {
   bool hold(int64_t target) const { return first <= target && target < first + count; }
 };
 
+// Replaces logits x[0 .. n) by e^(x - m).
+template <class A>
+void exponentials(A* x, int64_t n, A m) {
+  for (int64_t v = 0; v < n; ++v) x[v] -= m;
+  choose<A>(v3::activation_loops, v4::activation_loops).exp(x, n);
+}
+
+// A row of logits of dtype L in the accumulator type. If L is this type, the row is computed in place. Otherwise, it is
+// computed in memory of this object.
+template <class L>
+class RowOfLogits {
+ public:
+  using A = base::accumulator_t<L>;
+
+  explicit RowOfLogits(int64_t width) : width_(width), wide_(in_place ? 0 : width) {}
+
+  A* read(L* row) {
+    if constexpr (in_place) {
+      return row;
+    } else {
+      const auto& convert = choose<A>(v3::pointwise_loops, v4::pointwise_loops).convert;
+      convert.template from<L>()(wide_.data(), row, width_);
+      return wide_.data();
+    }
+  }
+  /// Writes the row to `row`, which was read last, rounded to L.
+  void write(L* row) const {
+    if constexpr (!in_place)
+      choose<L>(v3::pointwise_loops, v4::pointwise_loops).convert.template from<A>()(row, wide_.data(), width_);
+  }
+
+ private:
+  static constexpr bool in_place = std::is_same_v<A, L>;
+  int64_t width_;
+  std::vector<A> wide_;
+};
+
 void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const Tensor& targets, int64_t first) {
   stream.run([=] {
     const int64_t rows = logits.dim(0);
@@ -41,20 +78,21 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
     require_flat("split_softmax", "logits", logits, rows * columns.count);
     require_flat("split_softmax", "statistics", statistics, Split::statistics_count * rows);
     require_flat("split_softmax", "targets", targets, rows);
-    with_dtype<float, double>("split_softmax", logits.dtype(), [&]<class A>() {
-      const auto exp = choose<A>(v3::activation_loops, v4::activation_loops).exp;
+    with_dtype<float, bf16, double>("split_softmax", logits.dtype(), [&]<class L>() {
+      using A = base::accumulator_t<L>;
       const int32_t* target = targets.data<int32_t>();
-      A *x = logits.data<A>(), *out = statistics.data<A>();
+      L* x = logits.data<L>();
+      A* out = statistics.data<A>();
       parallel_for(rows, row_grain(columns.count), [&](int64_t begin, int64_t end) {
+        RowOfLogits<L> work(columns.count);
         for (int64_t t = begin; t < end; ++t) {
-          A* row = x + t * columns.count;
+          A* row = work.read(x + t * columns.count);
           out[Split::at_target * rows + t] = columns.hold(target[t]) ? row[target[t] - columns.first] : A(0);
           // m is finite even if every logit is -inf, so that the exponentials of such logits become 0 and not NaN. The
           // maximum ignores NaN, but the sum becomes NaN.
           const A m =
               fold(row, columns.count, std::numeric_limits<A>::lowest(), [](A a, A b) { return b > a ? b : a; });
-          for (int64_t v = 0; v < columns.count; ++v) row[v] -= m;
-          exp(row, columns.count);
+          exponentials(row, columns.count, m);
           out[Split::largest * rows + t] = m;
           out[Split::total * rows + t] = fold(row, columns.count, A(0), [](A a, A b) { return a + b; });
         }
@@ -74,11 +112,14 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
     require_flat("split_softmax", "statistics", statistics, ranks * Split::statistics_count * rows);
     require_flat("split_softmax", "targets", targets, rows);
     require_flat("split_softmax", "losses", losses, rows);
-    with_dtype<float, double>("split_softmax", logits.dtype(), [&]<class A>() {
+    with_dtype<float, bf16, double>("split_softmax", logits.dtype(), [&]<class L>() {
+      using A = base::accumulator_t<L>;
       const int32_t* target = targets.data<int32_t>();
       const A* given = statistics.data<A>();
-      A *x = logits.data<A>(), *loss = losses.data<A>();
+      L* x = logits.data<L>();
+      A* loss = losses.data<A>();
       parallel_for(rows, row_grain(columns.count), [&](int64_t begin, int64_t end) {
+        RowOfLogits<L> work(columns.count);
         for (int64_t t = begin; t < end; ++t) {
           const auto of = [&](int64_t r, Split::Statistic what) {
             return given[(r * Split::statistics_count + what) * rows + t];
@@ -91,14 +132,17 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
           }
           const bool ignored = target[t] < 0;
           loss[t] = ignored ? A(0) : std::log(total) - (logit - m);
-          A* row = x + t * columns.count;
+          L* const place = x + t * columns.count;
           if (ignored || scale == 0) {
-            std::fill_n(row, columns.count, A(0));
+            std::fill_n(place, columns.count, L(0.0f));
             continue;
           }
+          A* row = work.read(place);
+          if constexpr (!std::is_same_v<A, L>) exponentials(row, columns.count, of(rank, Split::largest));
           const A factor = static_cast<A>(scale) * std::exp(of(rank, Split::largest) - m) / total;
           for (int64_t v = 0; v < columns.count; ++v) row[v] *= factor;
           if (columns.hold(target[t])) row[target[t] - columns.first] -= static_cast<A>(scale);
+          work.write(place);
         }
       });
     });

@@ -12,12 +12,14 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-/// Operands of a launch. D is the dtype of dlogits; dlogits is null if no gradient is needed.
-template <class A, class D>
+/// Operands of a launch. L is the dtype of the logits, and D the dtype of dlogits; dlogits is null if no gradient is
+/// needed.
+template <class L, class D>
 struct Operands {
+  using A = sum_t<L>;
   A* losses;
   D* dlogits;
-  const A* logits;
+  const L* logits;
   const int32_t* targets;
   int64_t rows, vocabulary;
   A scale;
@@ -25,38 +27,45 @@ struct Operands {
 
 /// Returns the logit of the target, or NaN if the target is not below the size of the vocabulary. The loss is then NaN,
 /// and the step is skipped.
-template <class A, class D>
-__device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {
-  return target < o.vocabulary ? o.logits[row * o.vocabulary + target] : std::numeric_limits<A>::quiet_NaN();
+template <class L, class D>
+__device__ __forceinline__ sum_t<L> logit_of(const Operands<L, D>& o, int64_t row, int32_t target) {
+  using A = sum_t<L>;
+  return target < o.vocabulary ? to<A>(o.logits[row * o.vocabulary + target]) : std::numeric_limits<A>::quiet_NaN();
 }
 
-// Maximum number of vectors of a row per thread, and maximum number of threads. A block can hold rows of up to 32768
-// elements, but only up to 24576 elements on cards that permit 99 KiB of shared memory.
-constexpr int held = 8, max_threads = 1024;
-constexpr int row_elements = 4;  // f32 elements in 16 bytes
+// Maximum number of elements of a row per thread, and maximum number of threads. A block can hold rows of up to 32768
+// elements. On cards that permit 99 KiB of shared memory, it can hold only up to 24576 elements in f32.
+constexpr int held_elements = 32, max_threads = 1024;
+template <class L>
+constexpr int row_elements = 16 / sizeof(L);  // elements in 16 bytes
+template <class L>
+constexpr int held = held_elements / row_elements<L>;  // vectors of a row per thread
 
 /// Returns the number of threads with which losses_of_rows() holds a row.
+template <class L>
 int threads_of_row(int64_t vocabulary) {
-  return static_cast<int>(blocks_of(vocabulary / row_elements, held * warp_size)) * warp_size;
+  return static_cast<int>(blocks_of(vocabulary / row_elements<L>, held<L> * warp_size)) * warp_size;
 }
 /// Returns the bytes of shared memory of losses_of_rows(): the next row, and the scratch of sums over the block.
+template <class L>
 constexpr size_t shared_of_rows(int threads) {
-  return static_cast<size_t>(threads) * held * sizeof(float4) + warp_size * sizeof(float);
+  return static_cast<size_t>(threads) * held_elements * sizeof(L) + warp_size * sizeof(float);
 }
 /// True if losses_of_rows() can compute rows of `vocabulary` elements on this card.
+template <class L>
 bool fits_block(const device::cuda::Card& card, int64_t vocabulary) {
-  return vocabulary <= int64_t{row_elements} * held * max_threads &&
-         shared_of_rows(threads_of_row(vocabulary)) <= card.shared_memory();
+  return vocabulary <= int64_t{held_elements} * max_threads &&
+         shared_of_rows<L>(threads_of_row<L>(vocabulary)) <= card.shared_memory();
 }
 
 /// Computes rows that fit into the registers of a block. Each block iterates over rows. While it computes a row, the
 /// next row is copied to shared memory. The copy needs no barrier, because each thread reads only elements that it
 /// copied.
-template <class D>
-__global__ void __launch_bounds__(max_threads) losses_of_rows(Operands<float, D> o) {
-  constexpr int N = row_elements;
+template <class L, class D>
+__global__ void __launch_bounds__(max_threads) losses_of_rows(Operands<L, D> o) {
+  constexpr int N = row_elements<L>, held = cuda::held<L>;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  float4* const next = &dynamic_shared<float4>();                          // [held][threads]
+  float4* const next = &dynamic_shared<float4>();                          // [held][threads], elements of dtype L
   float* const scratch = reinterpret_cast<float*>(next + held * threads);  // [warp_size]
   const int vectors = static_cast<int>(o.vocabulary / N);
   const auto fetch = [&](int64_t row) {
@@ -82,7 +91,9 @@ __global__ void __launch_bounds__(max_threads) losses_of_rows(Operands<float, D>
     for (int k = 0; k < held; ++k) {
       const int v = thread + k * threads;
       if (v >= vectors) continue;
-      x[k] = load<N>(reinterpret_cast<const float*>(&next[v]));
+      const Vector<L, N> given = load<N>(reinterpret_cast<const L*>(&next[v]));
+#pragma unroll
+      for (int e = 0; e < N; ++e) x[k].at[e] = to<float>(given.at[e]);
 #pragma unroll
       for (int e = 0; e < N; ++e) largest = x[k].at[e] > largest ? x[k].at[e] : largest;
     }
@@ -123,8 +134,11 @@ template <class A>
 struct Running {
   A largest = std::numeric_limits<A>::lowest(), sum = 0;
 
-  template <int N>
-  __device__ __forceinline__ void take(const Vector<A, N>& x) {
+  template <class L, int N>
+  __device__ __forceinline__ void take(const Vector<L, N>& given) {
+    Vector<A, N> x;
+#pragma unroll
+    for (int e = 0; e < N; ++e) x.at[e] = to<A>(given.at[e]);
     A here = largest;
 #pragma unroll
     for (int e = 0; e < N; ++e) here = x.at[e] > here ? x.at[e] : here;
@@ -139,8 +153,9 @@ constexpr int any_threads = 512;
 
 /// Computes rows of any length and alignment in vectors of N elements. There is one block per row. The block reads the
 /// row for the sum and, if it computes a gradient, a second time for the gradient.
-template <class A, class D, int N>
-__global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
+template <class L, class D, int N>
+__global__ void __launch_bounds__(any_threads) losses_any(Operands<L, D> o) {
+  using A = sum_t<L>;
   constexpr int at_once = 4;
   __shared__ A scratch[warp_size];
   const int64_t row = blockIdx.x, start = row * o.vocabulary;
@@ -150,7 +165,7 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   if (!ignored) {
     Running<A> mine;
     for (int64_t top = threadIdx.x * N; top < o.vocabulary; top += any_threads * N * at_once) {
-      Vector<A, N> x[at_once];
+      Vector<L, N> x[at_once];
 #pragma unroll
       for (int u = 0; u < at_once; ++u)
         if (top + u * any_threads * N < o.vocabulary) x[u] = load<N>(o.logits + start + top + u * any_threads * N);
@@ -170,13 +185,13 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   const bool gradient = !ignored && o.scale != 0;
   const A factor = o.scale / sum;
   for (int64_t c = threadIdx.x * N; c < o.vocabulary; c += any_threads * N) {
-    Vector<A, N> x{};
+    Vector<L, N> x{};
     if (gradient) x = load<N>(o.logits + start + c);
     Vector<D, N> y;
 #pragma unroll
     for (int e = 0; e < N; ++e) {
       const A onehot = c + e == target ? o.scale : A(0);
-      y.at[e] = to<D>(gradient ? exp(x.at[e] - largest) * factor - onehot : A(0));
+      y.at[e] = to<D>(gradient ? exp(to<A>(x.at[e]) - largest) * factor - onehot : A(0));
     }
     store_once(o.dlogits + start + c, y);
   }
@@ -184,25 +199,25 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
 
 // Uses only the multiprocessors that products may use, because the blocks divide the rows in advance. If communication
 // held a multiprocessor, the blocks of this multiprocessor would begin after all other blocks have ended.
-template <class D>
-void launch_rows(Stream& stream, const Operands<float, D>& o) {
-  const int threads = threads_of_row(o.vocabulary);
+template <class L, class D>
+void launch_rows(Stream& stream, const Operands<L, D>& o) {
+  const int threads = threads_of_row<L>(o.vocabulary);
   const int64_t blocks =
       std::min<int64_t>(o.rows, multiprocessors_of_products(cuda_stream(stream).card()) * (max_threads / threads));
-  launch_shared<shared_of_rows(max_threads)>("cross_entropy", losses_of_rows<D>, blocks, threads,
-                                             shared_of_rows(threads), stream, o);
+  launch_shared<shared_of_rows<L>(max_threads)>("cross_entropy", losses_of_rows<L, D>, blocks, threads,
+                                                shared_of_rows<L>(threads), stream, o);
 }
 
-template <class A, class D>
-void launch_any(Stream& stream, const Operands<A, D>& o) {
-  if constexpr (std::is_same_v<A, float>) {
-    constexpr int N = row_elements;
-    if (multiples_of(N, sizeof(A), o.logits, {o.vocabulary}) && multiples_of(N, sizeof(D), o.dlogits, {})) {
-      if (fits_block(cuda_stream(stream).card(), o.vocabulary)) return launch_rows(stream, o);
-      return launch("cross_entropy", losses_any<A, D, N>, o.rows, any_threads, stream, o);
+template <class L, class D>
+void launch_any(Stream& stream, const Operands<L, D>& o) {
+  if constexpr (std::is_same_v<sum_t<L>, float>) {
+    constexpr int N = row_elements<L>;
+    if (multiples_of(N, sizeof(L), o.logits, {o.vocabulary}) && multiples_of(N, sizeof(D), o.dlogits, {})) {
+      if (fits_block<L>(cuda_stream(stream).card(), o.vocabulary)) return launch_rows(stream, o);
+      return launch("cross_entropy", losses_any<L, D, N>, o.rows, any_threads, stream, o);
     }
   }
-  launch("cross_entropy", losses_any<A, D, 1>, o.rows, any_threads, stream, o);
+  launch("cross_entropy", losses_any<L, D, 1>, o.rows, any_threads, stream, o);
 }
 
 void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const Tensor& logits, const Tensor& targets,
@@ -213,18 +228,23 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
   require_flat("cross_entropy", "targets", targets, rows);
   if (dlogits.defined()) require_flat("cross_entropy", "dlogits", dlogits, rows * vocabulary);
   if (rows == 0) return;
-  with_dtype<float, double>("cross_entropy", logits.dtype(), [&]<class A>() {
-    with_dtype<float, bf16, double>("cross_entropy", dlogits.defined() ? dlogits.dtype() : logits.dtype(),
-                                    [&]<class T>() {
-                                      using D = device_t<T>;
-                                      launch_any(stream, Operands<A, D>{.losses = pointer<A>(losses),
-                                                                        .dlogits = pointer<T>(dlogits),
-                                                                        .logits = pointer<A>(logits),
-                                                                        .targets = pointer<int32_t>(targets),
-                                                                        .rows = rows,
-                                                                        .vocabulary = vocabulary,
-                                                                        .scale = static_cast<A>(scale)});
-                                    });
+  with_dtype<float, bf16, double>("cross_entropy", logits.dtype(), [&]<class L>() {
+    using A = accumulator_t<L>;
+    const auto compute = [&]<class T>() {
+      launch_any(stream, Operands<device_t<L>, device_t<T>>{.losses = pointer<A>(losses),
+                                                            .dlogits = pointer<T>(dlogits),
+                                                            .logits = pointer<L>(logits),
+                                                            .targets = pointer<int32_t>(targets),
+                                                            .rows = rows,
+                                                            .vocabulary = vocabulary,
+                                                            .scale = static_cast<A>(scale)});
+    };
+    const Dtype of_gradient = dlogits.defined() ? dlogits.dtype() : logits.dtype();
+    if constexpr (std::is_same_v<L, bf16>) {
+      with_dtype<bf16>("cross_entropy", of_gradient, compute);
+    } else {
+      with_dtype<float, bf16, double>("cross_entropy", of_gradient, compute);
+    }
   });
 }
 

@@ -29,7 +29,7 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
       for (int64_t v = 0; v < X.columns; ++v) Out(Split::total, t) += X(t, v);
     }
     store(statistics, Out);
-    store(logits, X);
+    if (logits.dtype() != Dtype::bf16) store(logits, X);
   });
 }
 
@@ -49,9 +49,11 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
       }
       const bool ignored = index_at(Target, t) < 0, gradient = !ignored && scale != 0;
       L[t] = ignored ? 0 : std::log(total) - (logit - m);
-      const double factor = std::exp(of(rank, Split::largest) - m) / total;
-      for (int64_t v = 0; v < X.columns; ++v)
-        X(t, v) = gradient ? scale * (X(t, v) * factor - (first + v == index_at(Target, t) ? 1 : 0)) : 0;
+      const double own = of(rank, Split::largest), factor = std::exp(own - m) / total;
+      for (int64_t v = 0; v < X.columns; ++v) {
+        const double e = logits.dtype() == Dtype::bf16 ? std::exp(X(t, v) - own) : X(t, v);
+        X(t, v) = gradient ? scale * (e * factor - (first + v == index_at(Target, t) ? 1 : 0)) : 0;
+      }
     }
     store(losses, L);
     store(logits, X);

@@ -155,6 +155,17 @@ TEST(Recipe, ObjectiveMustFitTheModel) {
             std::string::npos);
 }
 
+TEST(Recipe, LogitsInBf16NeedAModelInBf16) {
+  EXPECT_EQ(recipe_of(yaml).train.logits_dtype, LogitsDtype::f32);
+  EXPECT_EQ(recipe_of(yaml, {"train.precision=bf16", "train.logits_dtype=bf16"}).train.dtype_of_logits(),
+            base::Dtype::bf16);
+  for (const char* precision : {"f32", "f64"})
+    EXPECT_EQ(problem({base::cat("train.precision=", precision), "train.logits_dtype=bf16"}),
+              base::cat("command line: train.logits_dtype=bf16: train.logits_dtype (bf16) must be f32 for "
+                        "train.precision: ",
+                        precision, ", because only runs in bf16 can have logits in bf16"));
+}
+
 TEST(Recipe, CheckpointResumeMustBeKnown) {
   EXPECT_NE(problem({"checkpoint.resume=latest"}).find("must be auto, none or a step"), std::string::npos);
 }

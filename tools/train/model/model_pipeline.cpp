@@ -51,6 +51,7 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
                                    .routing_to = instance_.routing_to,
                                    .routing_from = instance_.routing_from};
     Transformer::TrainOptions options;
+    options.loss.logits_dtype = recipe_.train.dtype_of_logits();
     if (training) {
       forward_context.step = static_cast<uint64_t>(training->step);
       forward_context.statistics = training->statistics;

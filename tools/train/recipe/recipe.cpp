@@ -41,6 +41,11 @@ base::Dtype dtype_of(Precision precision) {
   return base::Dtype::f32;
 }
 
+std::optional<base::Dtype> TrainConfig::dtype_of_logits() const {
+  if (logits_dtype == LogitsDtype::bf16) return base::Dtype::bf16;
+  return {};
+}
+
 std::string MemoryConfig::limit_text() const {
   if (limit() > 0) return base::human_bytes(static_cast<double>(limit()));
   return limit_bytes ? "0: no limit" : "none: no limit";
@@ -66,6 +71,12 @@ void check_main_weights(const Recipe& r, Problems& problems) {
   if (r.train.precision != Precision::bf16 && r.optim.main_weights == optim::MainWeights::rest)
     problems.add("optim.main_weights", cat("must be f32 for train.precision: ", base::enum_name(r.train.precision),
                                            ", because rest stores only the bits that bf16 weights lack"));
+}
+
+void check_logits(const TrainConfig& t, Problems& problems) {
+  if (t.precision != Precision::bf16 && t.logits_dtype == LogitsDtype::bf16)
+    problems.add("train.logits_dtype", cat("must be f32 for train.precision: ", base::enum_name(t.precision),
+                                           ", because only runs in bf16 can have logits in bf16"));
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
@@ -110,6 +121,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   check_model(r.model, problems);
   check_names(r, extensions, problems);
   if (problems.good({"train"})) check_init(r.train, problems);
+  if (problems.good({"train.precision", "train.logits_dtype"})) check_logits(r.train, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
   if (problems.good({"train.precision", "optim.main_weights"})) check_main_weights(r, problems);
   if (problems.good({"model", "data"})) {

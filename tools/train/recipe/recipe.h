@@ -32,6 +32,13 @@ constexpr auto enum_names(Precision) {
 }
 base::Dtype dtype_of(Precision precision);
 
+/// Dtype of the logits of a model in bf16. In other runs, logits have the dtype of the model.
+enum class LogitsDtype : uint8_t { f32, bf16 };
+constexpr auto enum_names(LogitsDtype) {
+  return std::to_array<std::pair<LogitsDtype, std::string_view>>(
+      {{LogitsDtype::f32, "f32"}, {LogitsDtype::bf16, "bf16"}});
+}
+
 /// Method that makes the weights of experts that the model train.init_from does not have.
 enum class InitExperts : uint8_t { none, copy, split };
 constexpr auto enum_names(InitExperts) {
@@ -49,6 +56,7 @@ constexpr auto enum_names(InitVocabulary) {
 struct TrainConfig {
   int64_t steps = 100;
   Precision precision = Precision::f32;
+  LogitsDtype logits_dtype = LogitsDtype::f32;
   uint64_t seed = 1;
   std::optional<int64_t> threads;
   int64_t log_every = 10, router_every = 20, eval_every = 0, eval_sequences = 256;
@@ -60,6 +68,9 @@ struct TrainConfig {
   double init_noise = 0;
   InitVocabulary init_vocabulary = InitVocabulary::none;
 
+  /// Returns CrossEntropyOptions::logits_dtype.
+  std::optional<base::Dtype> dtype_of_logits() const;
+
   template <class V>
   void fields(V& v) {
     using config::at_least, config::automatic, config::positive;
@@ -67,6 +78,9 @@ struct TrainConfig {
     v("precision", precision,
       "dtype of weights and activations; with bf16, the optimizer also keeps main weights (optim.main_weights); f64 is "
       "for comparisons");
+    v("logits_dtype", logits_dtype,
+      "dtype of the logits from which the loss of a bf16 run is computed: f32, or bf16, which needs less memory and "
+      "traffic; the loss is computed in f32 from either");
     v("seed", seed, "seed of all random choices");
     v("threads", threads,
       "threads of a rank's kernels; auto: the rank's share of the cores that the ranks of its node may use", automatic,
