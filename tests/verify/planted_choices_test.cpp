@@ -224,13 +224,13 @@ std::vector<Bug> bugs_of_schedules() {
        {"model.moe.shared_experts=1"},
        "dp=4,ep=2,shared=beside",
        "router of MoE layer 1",
-       "dp=2,ep=2,shared=beside",
+       "dp=1,shared=beside",
        repeated("shared_experts")},
       {"DenseMlpBesideIsAddedTwice",
        {"model.moe.dense_residual=true"},
        "dp=4,ep=2,shared=beside",
        "router of MoE layer 1",
-       "dp=2,ep=2,shared=beside",
+       "dp=1,shared=beside",
        repeated("shared_experts")},
   };
 }
