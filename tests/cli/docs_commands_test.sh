@@ -66,7 +66,9 @@ follow() {
 
 test_commands_of_the_pages_work() {
   local current_page=""
-  check_command_table >differences || failed "the pages and docs_commands.txt differ, expected an entry for each line: $(cat differences)"
+  # In a subshell, so that a damaged table does not end the test before its message is shown.
+  (check_command_table) >differences ||
+    failed "the pages and docs_commands.txt differ, expected an entry for each line: $(cat differences)"
   make_desk
   unset "${!OMPI_@}" OMP_NUM_THREADS  # the pages set the variables that their commands need
   PATH=$PWD/build/release/bin:$PATH
