@@ -116,6 +116,11 @@ TEST(Cluster, CurvesThatFallAreRefused) {
             "c.yaml:3: links.0.points.1.1 (0.00049) must be at least 0.0005 seconds, 1/2 of the 0.001 seconds for the "
             "smaller size 4096, because noise of a measurement is smaller; nearest: 0.0005");
   EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.0005]"), "accepted") << "noise of a measurement";
+  EXPECT_EQ(refusal("[[4096, 0.001], [8192, 0.0015]]", "[[4096, 0.00123446], [8192, 0.0006]]"),
+            "c.yaml:3: links.0.points.1.1 (0.0006) must be at least 0.00061723 seconds, 1/2 of the 0.00123446 seconds "
+            "for the smaller size 4096, because noise of a measurement is smaller; nearest: 0.00061723")
+      << "four digits would round to a number that is refused";
+  EXPECT_EQ(refusal("[[4096, 0.001], [8192, 0.0015]]", "[[4096, 0.00123446], [8192, 0.00061723]]"), "accepted");
   EXPECT_EQ(refusal("[[16, 1e-5], [32, 2e-5]]", "[[16, 1e-5], [32, 2e-5], [64, 9e-6]]"),
             "c.yaml:8: products.0.points.2.1 (9e-06) must be at least 1e-05 seconds, 1/2 of the 2e-05 seconds for the "
             "smaller size 32, because noise of a measurement is smaller; nearest: 1e-05");

@@ -13,6 +13,7 @@
 #include "framework/base/error.h"
 #include "framework/config/position_of.h"
 #include "framework/config/typed_recipe.h"
+#include "tools/plan/legal_number.h"
 
 namespace hexad::plan {
 namespace {
@@ -27,6 +28,14 @@ void check_points(const Curve& points, const std::string& path, config::Problems
   else if (!(points.points.front().x > 0))
     problems.add(path, fmt::format("must have sizes above 0, but the first is {:g}; remove this point",
                                    points.points.front().x));
+}
+
+// Return `limit` as a text for messages, rounded to a legal number.
+std::string legal_maximum(double limit) {
+  return legal_number(limit, [&](double number) { return number <= limit; });
+}
+std::string legal_minimum(double limit) {
+  return legal_number(limit, [&](double number) { return number >= limit; });
 }
 
 // Plausible rates of measured work. A time outside these limits is probably in the wrong unit.
@@ -50,22 +59,25 @@ void check_times(const Curve& curve, const std::string& entry, const PlausibleRa
     const double seconds = points[i].y, before = points[longest].y;
     if (rate(i) > rate(fastest)) fastest = i;
     if (seconds > before) longest = i;
-    if (largest_fall * seconds < before)
+    const auto falls = [&](double time) { return largest_fall * time < before; };
+    if (falls(seconds)) {
+      const std::string least = legal_number(before / largest_fall, std::not_fn(falls));
       problems.add(key(i),
-                   fmt::format("must be at least {:.4g} seconds, 1/{:g} of the {:g} seconds for the smaller size {:g}, "
-                               "because noise of a measurement is smaller; nearest: {:.4g}",
-                               before / largest_fall, largest_fall, before, points[longest].x, before / largest_fall));
+                   fmt::format("must be at least {0} seconds, 1/{1:g} of the {2:g} seconds for the smaller size {3:g}, "
+                               "because noise of a measurement is smaller; nearest: {0}",
+                               least, largest_fall, before, points[longest].x));
+    }
   }
   const double seconds = points[fastest].y, size = points[fastest].x;
   if (const double most = work(size) / plausible.least; seconds > most)
     problems.add(key(fastest),
-                 fmt::format("must be at most {:.4g} seconds for the size {:g}, which is a rate of {:g} {}; "
-                             "nearest: {:.4g}; if the value is in microseconds, write {:g}",
-                             most, size, plausible.least, plausible.unit, most, 1e-6 * seconds));
+                 fmt::format("must be at most {0} seconds for the size {1:g}, which is a rate of {2:g} {3}; "
+                             "nearest: {0}; if the value is in microseconds, write {4:g}",
+                             legal_maximum(most), size, plausible.least, plausible.unit, 1e-6 * seconds));
   if (const double least = work(size) / plausible.most; seconds < least)
-    problems.add(key(fastest), fmt::format("must be at least {:.4g} seconds for the size {:g}, which is a rate of {:g} "
-                                           "{}; nearest: {:.4g}",
-                                           least, size, plausible.most, plausible.unit, least));
+    problems.add(key(fastest), fmt::format("must be at least {0} seconds for the size {1:g}, which is a rate of {2:g} "
+                                           "{3}; nearest: {0}",
+                                           legal_minimum(least), size, plausible.most, plausible.unit));
 }
 
 // Checks the curve of an entry whose sizes are bytes.
@@ -93,8 +105,8 @@ void check_rates_of_link(const Curve& curve, const std::string& entry, config::P
       if (const double most = size / fastest * ratio; seconds > most)
         problems.add(cat(entry, ".points.", i, ".1"),
                      fmt::format("must be at most {:g} times the seconds that the rate of a smaller message gives "
-                                 "({:.4g} bytes/s at {:g} bytes); nearest: {:.4g}",
-                                 ratio, fastest, at, most));
+                                 "({:.4g} bytes/s at {:g} bytes); nearest: {}",
+                                 ratio, fastest, at, legal_maximum(most)));
       if (size / seconds > fastest) fastest = size / seconds, at = size;
     }
   }

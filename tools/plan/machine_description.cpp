@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
+
+#include "tools/plan/legal_number.h"
 
 namespace hexad::plan {
 namespace {
@@ -123,10 +126,11 @@ class Checker {
     const double rails = m.topology.rails ? static_cast<double>(*m.topology.rails) : ranks;
     const double most = max_network_share * m.inside->bandwidth * ranks / rails;
     if (m.network->bandwidth <= most) return;
+    const std::string text = legal_number(most, [&](double bandwidth) { return bandwidth <= most; });
     add("network.bandwidth",
-        fmt::format("must be at most {:g}, so that a rank's share of the network adapters is at most {:g} times {} "
-                    "({:g}); nearest: {:g}; both are in bytes/s (a link of 400 Gb/s carries 50e9)",
-                    most, max_network_share, at("inside.bandwidth"), m.inside->bandwidth, most));
+        fmt::format("must be at most {0}, so that a rank's share of the network adapters is at most {1:g} times {2} "
+                    "({3:g}); nearest: {0}; both are in bytes/s (a link of 400 Gb/s carries 50e9)",
+                    text, max_network_share, at("inside.bandwidth"), m.inside->bandwidth));
   }
 
   // Checks a curve of efficiency over the size of the work. The first size must be above 0. The efficiency must neither
@@ -136,12 +140,13 @@ class Checker {
     for (size_t i = 1; i < curve.points.size(); ++i) {
       const auto [x0, y0] = curve.points[i - 1];
       const auto [x, y] = curve.points[i];
-      if (y / y0 > x / x0 * (1 + 1e-9))
+      const auto rises_faster = [&, x0 = x0, y0 = y0, x = x](double share) { return share / y0 > x / x0 * (1 + 1e-9); };
+      if (rises_faster(y))
         add(fmt::format("{}.{}.1", key, i),
             fmt::format(
-                "must not rise faster than the {}, because more work would then take less time; expected at most "
-                "{:.4g} at {:g} {}, because the previous point has {:g} at {:g}; nearest: {:.4g}",
-                unit, y0 * x / x0, x, unit, y0, x0, y0 * x / x0));
+                "must not rise faster than the {0}, because more work would then take less time; expected at most "
+                "{1} at {2:g} {0}, because the previous point has {3:g} at {4:g}; nearest: {1}",
+                unit, legal_number(y0 * x / x0, std::not_fn(rises_faster)), x, y0, x0));
     }
   }
 
@@ -154,10 +159,11 @@ class Checker {
     bool well = true;
     for (size_t i = 1; i < curve.points.size(); ++i) {
       const double before = curve.points[i - 1].y;
-      if (curve.points[i].y >= before) continue;
+      const auto falls = [&](double share) { return share < before; };
+      if (!falls(curve.points[i].y)) continue;
       add(fmt::format("{}.{}.1", key, i),
-          fmt::format("must not fall: the previous point has {:g} at {:g} {}; nearest: {:g}", before,
-                      curve.points[i - 1].x, unit, before));
+          fmt::format("must not fall: the previous point has {0} at {1:g} {2}; nearest: {0}",
+                      legal_number(before, std::not_fn(falls), 6), curve.points[i - 1].x, unit));
       well = false;
     }
     return well;
