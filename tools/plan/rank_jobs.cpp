@@ -53,7 +53,7 @@ void RankJobs::add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, c
     std::vector<int> after;
     for (const int32_t before : issue.after) after.push_back(job_of_[before]);
     if (issue.communicates() && waits_for_host > 0) {
-      // The host is not yet at this operation, so the operation is not in its queue.
+      // The operation enters its queue once the host has issued it. Until then, the queue runs earlier operations.
       jobs.push_back({Job::no_queue, waits_for_host, std::move(after), Job::alone});
       after = {static_cast<int>(jobs.size()) - 1};
     }
