@@ -82,7 +82,7 @@ test_predicted_step_is_shown_next_to_the_measured_step() {
   done
   expect_equal "$(grep -cE '^\{"name":"step [0-9]+","cat":"host"' both.json)" 2
 
-  expect_text both.html "<h2>Predicted and measured step</h2>" '<th scope="row">step time</th>' ", rank 0</title>" \
+  expect_text both.html "<h2>Predicted and measured step</h2>" '<th scope="row">step time</th>' ", predicted rank 0 and measured rank 0</title>" \
     ">measured</text>" ">predicted</text>" "<title>measured ep all_to_all" "<title>predicted ep all_to_all" "<h2>Recipe</h2>"
   expect_no_text run/report.html "<h2>Predicted and measured step</h2>"
 
@@ -96,7 +96,7 @@ test_predicted_ranks_on_several_nodes_are_named_with_their_nodes() {
     cluster.machine.ranks_per_node=1 cluster.machine.topology.rails=1 --trace both.json.gz --report both.html
   gzip -dc both.json.gz >both.json || failed "both.json.gz is not a gzip file"
   expect_text both.json '"name":"predicted rank 0 on node 0"' '"name":"measured rank 0"'
-  expect_text both.html ", rank 0 on node 0</title>" "The rows intra and inter differ"
+  expect_text both.html ", predicted rank 0 on node 0 and measured rank 0</title>" "The rows intra and inter differ"
 }
 
 test_run_without_a_trace_has_the_table_only() {

@@ -47,6 +47,8 @@ read_command_table() {
     *" => "*)
       [[ ${line#* => } =~ $entry ]] || failed "docs_commands.txt: '$line', expected after =>: run, run + ARGUMENTS," \
         "run s/A/B/, exit N, exit N + ARGUMENTS, exit N s/A/B/, not run: REASON or no command"
+      [[ $line != "* => "* || $line == "* => not run: "* ]] ||
+        failed "docs_commands.txt: '$line', expected not run: REASON for a whole page"
       handling["$page ${line%% => *}"]=${line#* => }
       ;;
     *) failed "docs_commands.txt: '$line', expected [PAGE] or LINE => HOW" ;;

@@ -88,9 +88,10 @@ telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, c
     const int rank = forecast.records[stage].rank;
     const schedule::Timeline measured = measured_timeline(run.trace, rank);
     const schedule::Timeline predicted = predicted_timeline(forecast, stage, places.domain_of_rank);
-    prediction.timelines.push_back(telemetry::timeline_svg(
-        fmt::format("step {}, {}", *run.traced_step, telemetry::rank_name(rank, places.node_of_rank)),
-        {&measured, &predicted}));
+    prediction.timelines.push_back(
+        telemetry::timeline_svg(fmt::format("step {}, predicted {} and measured rank {}", *run.traced_step,
+                                            telemetry::rank_name(rank, places.node_of_rank), rank),
+                                {&measured, &predicted}));
   }
   return prediction;
 }
