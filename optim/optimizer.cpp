@@ -123,7 +123,7 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
 
 // Calls the rule. Exception: on a device without memory, a rule that accesses tensors itself is not called. If the run
 // has a log, an estimate of the update is logged instead.
-void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
+void Optimizer::call_rule(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
   if (slices.front().main.device().has_memory() || rule_->only_launches_kernels())
     rule_->update(stream, slices, step);
   else if (device::IssueLog* log = log_of(slices.front().main))
@@ -143,7 +143,7 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
                .rounding_key = whole.rounding_key};
     for (const Tensor& state : whole.states) here.states.push_back(part(state));
     const ResidentSlice resident(stream, here);
-    update(stream, {&resident.slice(), 1}, step);
+    call_rule(stream, {&resident.slice(), 1}, step);
     resident.put_back(stream);
     // A device without memory only counts memory unless it logs operations. Two pieces are enough to count the memory,
     // because further pieces do not need more memory.
@@ -182,15 +182,29 @@ void Optimizer::update_matrices(Stream& stream, const UpdateStep& step) const {
   }
 }
 
+// Updates the elements of `owned` by UpdateRule::update(). Skips parameters whose whole matrices the rule updates.
+void Optimizer::update(Stream& stream, std::span<const Owned* const> owned, const UpdateStep& step) const {
+  std::vector<Slice> slices;
+  for (const Owned* o : owned)
+    if (!o->matrices) slices.push_back(slice_of(stream, *o, step.step));
+  if (offload_ == StateOffload::file)
+    for (const Slice& s : slices) update_in_pieces(stream, s, step);
+  else if (!slices.empty())
+    call_rule(stream, slices, step);
+}
+
+void Optimizer::update(Stream& stream, std::span<Parameter* const> parameters, const UpdateStep& step) const {
+  std::vector<const Owned*> owned;
+  for (const Parameter* p : parameters)
+    if (const auto at = std::ranges::find(owned_, p, &Owned::parameter); at != owned_.end()) owned.push_back(&*at);
+  update(stream, owned, step);
+}
+
 void Optimizer::step(Stream& stream, double lr, const Tensor& factor, int64_t step) {
   const UpdateStep now{lr, step, factor};
-  std::vector<Slice> slices;
-  for (const Owned& o : owned_)
-    if (!o.matrices) slices.push_back(slice_of(stream, o, step));
-  if (offload_ == StateOffload::file)
-    for (const Slice& s : slices) update_in_pieces(stream, s, now);
-  else if (!slices.empty())
-    update(stream, slices, now);
+  std::vector<const Owned*> all;
+  for (const Owned& o : owned_) all.push_back(&o);
+  update(stream, all, now);
   update_matrices(stream, now);
 }
 

@@ -35,6 +35,9 @@ class Optimizer {
   /// parameter without a gradient is updated with a zero gradient. Collective if the rule takes matrices; the host then
   /// reads the factor.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
+  /// Updates the owned trainable weights of some parameters. Calls for all parameters, in any order, are equivalent to
+  /// step(), except that the rule's matrices are not updated. Not collective.
+  void update(Stream& stream, std::span<Parameter* const> parameters, const UpdateStep& step) const;
 
   /// A tensor that a checkpoint must contain. `kind` is "main" or the name of a state of the rule, such as "moment1".
   struct State {
@@ -73,7 +76,8 @@ class Optimizer {
     std::optional<size_t> owned;  // index in owned_
   };
   Slice slice_of(Stream& stream, const Owned& owned, int64_t step) const;
-  void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const;
+  void update(Stream& stream, std::span<const Owned* const> owned, const UpdateStep& step) const;
+  void call_rule(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const;
   void update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const;
   void update_matrices(Stream& stream, const UpdateStep& step) const;
 

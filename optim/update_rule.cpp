@@ -83,6 +83,16 @@ std::string main_weights_problem(const OptimConfig& config, const RuleDeclaratio
   return cat("must be f32 for the optimizer ", config.name, ", which cannot update main weights stored as rests");
 }
 
+std::string overlap_problem(const OptimConfig& config, const UpdateRule& rule) {
+  if (!config.overlap) return {};
+  if (dynamic_cast<const MatrixRule*>(&rule))
+    return cat("must be false for the optimizer ", config.name,
+               ", whose updates of matrices need the host and other ranks");
+  if (rule.only_launches_kernels()) return {};
+  return cat("must be false for the optimizer ", config.name,
+             ", whose updates do not only launch kernels (UpdateRule::only_launches_kernels)");
+}
+
 config::OptionsOwner rule_options(const OptimConfig& config) {
   return {"optim.options", "the optimizer " + config.name};
 }
@@ -108,6 +118,8 @@ std::unique_ptr<UpdateRule> UpdateRules::make(const OptimConfig& config) const {
     base::fail(base::ExitCode::usage, "optim.main_weights (rest) ", problem);
   auto rule = declared->make(RuleSpec{config, *declared});
   check_states(config.name, rule->states(), declared->marked_state);
+  if (const std::string problem = overlap_problem(config, *rule); !problem.empty())
+    base::fail(base::ExitCode::usage, "optim.overlap (true) ", problem);
   return rule;
 }
 

@@ -104,6 +104,8 @@ std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaratio
 std::string misplaced_muon_key(const OptimConfig& config);
 /// Returns the problem of optim.main_weights with the optimizer named by `config`; empty if there is none.
 std::string main_weights_problem(const OptimConfig& config, const RuleDeclaration& declared);
+/// Returns the problem of optim.overlap with the rule that `config` names; empty if there is none.
+std::string overlap_problem(const OptimConfig& config, const UpdateRule& rule);
 
 /// Returns the recipe key that holds the options of the optimizer named by `config`, and the optimizer's name for error
 /// messages.
@@ -128,7 +130,7 @@ class UpdateRules : public base::Named<RuleDeclaration> {
   UpdateRules();
   /// Makes the rule that a recipe chooses. Throws Error(usage) if the name is unknown, if an option is undeclared, if
   /// the name of a state is invalid or repeated, or if marked_state is no state. Also throws Error(usage) if the value
-  /// of optim.moment_dtype or optim.main_weights is unsupported.
+  /// of optim.moment_dtype, optim.main_weights or optim.overlap is unsupported.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

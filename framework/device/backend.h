@@ -22,6 +22,8 @@ struct ContextOptions {
   bool poison = false;               // true: every allocated block of device memory is filled with NaN
   bool worker_lanes = false;         // true: every lane except compute gets a thread; see
                                      // DeviceContext::run_lanes_on_threads
+  bool update_queue = false;         // true: a device whose lanes are queues gets one more queue, for updates of
+                                     // weights; see DeviceContext::updates
   std::string offload_folder = "/tmp";
   std::shared_ptr<MetaRun> meta{};  // required for DeviceKind::meta, unused otherwise; see
                                     // framework/device/meta/meta_run.h
@@ -37,6 +39,9 @@ class Backend {
   virtual std::shared_ptr<Allocator> make_allocator() = 0;
   virtual std::shared_ptr<Allocator> make_offload_allocator() = 0;
   virtual std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) = 0;
+  /// Makes the queue for updates of weights. The device prefers the work of all other queues. Returns null if
+  /// ContextOptions::update_queue is false, or if the lanes are not queues of the device.
+  virtual std::unique_ptr<Stream> make_update_queue() { return nullptr; }
   /// Copies memory within the host, within the device, or between them, in the order of `stream`. Host source memory
   /// may be reused on return, unless it is a host_buffer(). A host destination is valid once the stream has passed this
   /// copy. The memory of a CPU counts as device memory.

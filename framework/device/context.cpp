@@ -37,6 +37,7 @@ DeviceContext::DeviceContext(const Options& options)
       runs_ahead_((meta_ ? meta_->stands_for() : kind_) != DeviceKind::cpu),
       allocator_(backend_->make_allocator()) {
   for (int l = 0; l < lane_count; ++l) lanes_[l] = backend_->make_lane(static_cast<Lane>(l), false);
+  updates_ = backend_->make_update_queue();
   run_lanes_on_threads(options.worker_lanes);
 }
 

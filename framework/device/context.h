@@ -41,6 +41,9 @@ class DeviceContext {
   const std::shared_ptr<Allocator>& offload_allocator();
   Stream& stream(Lane lane) { return *lanes_[base::ordinal(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
+  /// Returns the queue for updates of weights that run while the compute lane continues. Returns the compute lane if
+  /// ContextOptions::update_queue is false, and on a CPU and a meta device.
+  Stream& updates() { return updates_ ? *updates_ : compute(); }
   /// True if the latest run_lanes_on_threads() or, without one, Options::worker_lanes requested a thread for each lane
   /// except compute.
   bool lanes_have_threads() const { return lanes_have_threads_; }
@@ -104,6 +107,7 @@ class DeviceContext {
   std::shared_ptr<Allocator> allocator_, offload_;
   mutable std::mutex offload_mutex_;  // guards offload_ until it is set
   std::array<std::unique_ptr<Stream>, lane_count> lanes_;
+  std::unique_ptr<Stream> updates_;  // null: updates run on the compute lane
   bool lanes_have_threads_ = false;
   std::unique_ptr<DeviceContext> host_;
   std::unique_ptr<Stream> host_stream_;

@@ -12,7 +12,7 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
   states_.reserve(plan.buckets().size());
   for (const Bucket& bucket : plan.buckets()) {
     State& s = states_.emplace_back(
-        State{.bucket = &bucket, .group = bucket.group, .memory = {}, .piece = {}, .gathered = {}});
+        State{.bucket = &bucket, .group = bucket.group, .memory = {}, .piece = {}, .arrived = {}, .written = {}});
     if (keeps_all(s)) {
       bucket.group->connect(comm::Use::gathers, plan.device());
       s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
@@ -66,7 +66,8 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
   for_each_of(unit, [&](State& s) {
     if (s.memory.defined()) return;
     s.memory = Tensor::empty({s.bucket->elements}, s.bucket->dtype, plan_.device(), Category::communication);
-    s.gathered = s.group->all_gather(s.memory, s.piece, stream);
+    stream.wait(s.written);
+    s.arrived = s.group->all_gather(s.memory, s.piece, stream);
     for (const auto& e : s.bucket->entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
   });
 }
@@ -74,15 +75,15 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
 void WeightBuckets::release(State& s, Stream& stream) {
   if (!s.memory.defined()) return;
   // Waits even if the weights were not used, because the next update writes the piece that the gather reads.
-  stream.wait(s.gathered);
-  s.gathered = {};
+  stream.wait(s.arrived);
+  s.arrived = {};
   s.memory = {};
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();
 }
 
 GatheredWeights WeightBuckets::gather_weights(Parameter& p, Stream& stream) {
   State& wanted = states_[plan_.place(p).bucket];
-  if (keeps_all(wanted)) return {.stay = {}, .arrived = wanted.gathered};
+  if (!gathers(wanted)) return {.stay = {}, .arrived = wanted.arrived};
   std::shared_ptr<const void> stay = wanted.holders.lock();
   if (!stay) wanted.holders = stay = std::make_shared<char>();
   if (const size_t unit = wanted.bucket->unit; order_.current() != unit) {
@@ -92,18 +93,19 @@ GatheredWeights WeightBuckets::gather_weights(Parameter& p, Stream& stream) {
     gather(unit, stream);
     if (expected != UnitOrder::none) gather(expected, stream);
   }
-  return {std::move(stay), wanted.gathered};
+  return {std::move(stay), wanted.arrived};
 }
 
 void WeightBuckets::complete(Stream& stream) {
   for (State& s : states_) {
-    if (!keeps_all(s)) continue;
-    stream.wait(s.gathered);
-    s.gathered = {};
+    device::Event& updated = gathers(s) ? s.written : s.arrived;
+    stream.wait(updated);
+    updated = {};
   }
 }
 
-void WeightBuckets::update(Stream& stream, const std::function<void()>& change, Arrival arrival) {
+// Frees gathered weights, and makes `stream` wait for gathers that read the pieces that an update writes.
+void WeightBuckets::prepare_update(Stream& stream) {
   order_.end_step();
   for (State& s : states_) {
     if (!gathers(s)) continue;
@@ -112,16 +114,39 @@ void WeightBuckets::update(Stream& stream, const std::function<void()>& change, 
         " or another parameter of its bucket is held while weights are updated; expected no HeldWeight of the bucket");
     release(s, stream);
   }
-  complete(stream);  // gathers read the pieces that `change` writes
+  complete(stream);
+}
+
+// Gathers the new weights of a bucket whose weights are always in memory.
+void WeightBuckets::gather_updated(State& s, Stream& stream) {
+  const FlatRange mine = s.bucket->piece();
+  s.arrived = s.group->all_gather(s.memory, s.memory.slice(0, mine.begin, mine.end), stream);
+}
+
+// Buckets are updated and gathered in reverse order: they are in reverse order of creation, but a forward begins with
+// the parameters that were created first.
+void WeightBuckets::update(Stream& stream, const std::function<void()>& change, Arrival arrival) {
+  prepare_update(stream);
   change();
-  // Gathers the buckets in reverse order: they are in reverse order of creation, but a forward begins with the
-  // parameters that were created first.
   for (State& s : states_ | std::views::reverse)
-    if (keeps_all(s)) {
-      const FlatRange mine = s.bucket->piece();
-      s.gathered = s.group->all_gather(s.memory, s.memory.slice(0, mine.begin, mine.end), stream);
-    }
+    if (keeps_all(s)) gather_updated(s, stream);
   if (arrival == Arrival::now) complete(stream);
+}
+
+void WeightBuckets::update_beside(Stream& stream, Stream& beside, const std::function<void(const Bucket&)>& change) {
+  prepare_update(stream);
+  beside.wait(stream.record());
+  for (State& s : states_ | std::views::reverse) {
+    if (!s.bucket->trainable) continue;
+    change(*s.bucket);
+    if (keeps_all(s))
+      gather_updated(s, beside);
+    else
+      (gathers(s) ? s.written : s.arrived) = beside.record();
+    // Without ZeRO, parameters have their own memory. Their uses must nevertheless wait for the update.
+    if (s.bucket->zero == Zero::nothing)
+      for (const auto& e : s.bucket->entries) e.parameter->gather_weights_by(*this);
+  }
 }
 
 }  // namespace hexad::dp

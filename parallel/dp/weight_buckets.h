@@ -21,6 +21,7 @@ enum class Arrival : uint8_t { now, at_use };
 /// - Zero::states, Zero::gradients: weights are stored flat in buckets. After an update, the new weights of the owners
 ///   are gathered into the buckets, in the order in which a forward uses them. With Arrival::at_use, a use waits only
 ///   for the bucket of its parameter. The gathers of later layers then overlap the computation of earlier layers.
+///   After update_beside(), this also applies to the update itself, at every level and without ZeRO.
 /// - Zero::weights: this rank stores only its piece of each bucket.
 ///   - A use of a parameter gathers the buckets of its unit and begins to gather the next unit. It frees the buckets of
 ///     all other units, except held buckets. Thus two units and all held buckets are in memory at a time. The next unit
@@ -46,7 +47,15 @@ class WeightBuckets final : public autograd::WeightStorage {
   /// an effect only if weights are always in memory. With Arrival::at_use, weights may be read before complete() only
   /// through Parameter::hold() and Parameter::use().
   void update(Stream& stream, const std::function<void()>& change, Arrival arrival = Arrival::now);
-  /// Makes later work on `stream` wait for all gathers of the last update. Not collective.
+  /// Like update() with Arrival::at_use, on a second queue: `beside` first waits for the work of `stream` so far. Then,
+  /// for each trainable bucket in the order in which a forward uses the buckets, calls `change`, which may write the
+  /// owned weights of the bucket on `beside`, and gathers the new weights. Work on `stream` continues meanwhile, and
+  /// waits for a bucket only at the use of one of its weights. Exception: under Zero::weights, a use also waits for the
+  /// update of the unit that it gathers ahead. Until complete(), work on `stream` must write nothing that `change`
+  /// reads, such as gradients.
+  void update_beside(Stream& stream, Stream& beside, const std::function<void(const Bucket&)>& change);
+  /// Makes later work on `stream` wait for the whole last update: for all gathers and, after update_beside(), for all
+  /// calls of `change`. Not collective.
   void complete(Stream& stream);
 
   /// Gathers the unit of `p` unless the weights of `p` are always in memory (see the class).
@@ -59,7 +68,8 @@ class WeightBuckets final : public autograd::WeightStorage {
     const comm::ProcessGroup* group;  // group over which the bucket is gathered
     Tensor memory;                    // memory of the whole bucket
     Tensor piece;                     // memory of this rank's piece; defined only if gathers() is true
-    device::Event gathered;
+    device::Event arrived;            // done when the weights in memory are up to date
+    device::Event written;            // done when update_beside() has written `piece`; used only if gathers() is true
     std::weak_ptr<const void> holders{};  // expired if no parameter of the bucket is held
   };
   /// True if all of the bucket's weights are always in `memory`.
@@ -69,6 +79,8 @@ class WeightBuckets final : public autograd::WeightStorage {
   template <class F>
   void for_each_of(size_t unit, F&& f);
   void gather(size_t unit, Stream& stream);
+  void gather_updated(State& s, Stream& stream);
+  void prepare_update(Stream& stream);
   /// Frees the weights of a bucket, whose gather may still be in flight. Later work on `stream` waits for the gather,
   /// because this work may overwrite this rank's piece, which the gather reads.
   void release(State& s, Stream& stream);

@@ -33,6 +33,7 @@ Tensor TapeStages::backward(int local_stage, int micro, const Tensor& doutput, R
   const auto at = in_flight_.find({local_stage, micro});
   require(at != in_flight_.end(), "[pp] backward of local stage ", local_stage, ", micro-batch ", micro,
           ", runs before its forward; expected the forward first");
+  if (functions_.before_backward) functions_.before_backward();
   InFlight& flight = at->second;
   std::vector<Replay::Root> roots = std::move(flight.roots);
   if (flight.output >= 0) roots.push_back({{doutput, flight.output}, doutput});

@@ -23,6 +23,8 @@ class TapeStages final : public StageWork {
     std::function<std::unique_ptr<Tape>()> tape;
     /// Runs the forward of a virtual stage. In the first virtual stage, the data of `input` is undefined.
     std::function<Output(Tape&, int local_stage, int micro, const Value& input)> forward;
+    /// Called before each backward; may be empty.
+    std::function<void()> before_backward{};
     /// Called when a tape has made its contribution to a parameter; may be empty. `last` is true if no other virtual
     /// stage or micro-batch will contribute in this step. Two virtual stages may contribute to a tied weight.
     std::function<void(Parameter&, bool last)> contributed;

@@ -7,6 +7,8 @@
 #include <future>
 #include <thread>
 
+#include "framework/device/context.h"
+#include "framework/device/cuda/cuda_stream.h"
 #include "tests/support/cuda_double/append.h"
 #include "tests/support/cuda_double/host_waits.h"
 
@@ -106,6 +108,14 @@ TEST(CudaQueue, TimedMarksDoNotMakeTheHostWaitUntilOneIsRead) {
   EXPECT_GE(late->passed_at() - early->passed_at(), 0.019) << "a mark before the clock's reference has a wrong time";
   const std::map<std::string, int64_t> once{{"unnamed cudaEventSynchronize", 1}};
   EXPECT_EQ(cuda_double::take_host_waits(), once);
+}
+
+TEST(CudaQueue, QueueForUpdatesHasALowerPriorityThanAllLanes) {
+  DeviceContext plain({.kind = DeviceKind::cuda}), context({.kind = DeviceKind::cuda, .update_queue = true});
+  EXPECT_EQ(&plain.updates(), &plain.compute()) << "no queue for updates was requested";
+  for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy, Lane::compute})
+    EXPECT_LT(cuda_stream(context.stream(lane)).priority(), cuda_stream(context.updates()).priority())
+        << name_of(lane) << ": lower numbers come first";
 }
 
 TEST(CudaQueue, OnlyTimedMarksHaveATime) {

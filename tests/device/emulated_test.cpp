@@ -57,6 +57,18 @@ TEST_F(EmulatedDevice, LaunchesReturnImmediately) {
   EXPECT_TRUE(ran);
 }
 
+TEST_F(EmulatedDevice, QueueForUpdatesDoesNotDelayTheComputeLane) {
+  EXPECT_EQ(&device.updates(), &device.compute()) << "no queue for updates was requested";
+  DeviceContext with_queue({.kind = DeviceKind::emulated, .update_queue = true});
+  Gate gate;
+  emulated::emulated_stream(with_queue.updates()).launch({}, [&] { gate.wait(); });
+  const Event updated = with_queue.updates().record();
+  with_queue.compute().synchronize();
+  EXPECT_FALSE(updated.done());
+  gate.let_go();
+  updated.wait();
+}
+
 TEST_F(EmulatedDevice, LanesDoNotWaitForEachOtherByDefault) {
   Gate gate;
   lane(Lane::compute).launch({}, [&] { gate.wait(); });

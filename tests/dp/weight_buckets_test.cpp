@@ -56,7 +56,7 @@ struct Model {
     return out;
   }
 
-  device::DeviceContext context{tests::on_test_device({.poison = true})};
+  device::DeviceContext context{tests::on_test_device({.poison = true, .update_queue = true})};
   mesh::Mesh mesh;
   ParameterSet parameters{context};
   std::vector<Parameter*> all;
@@ -159,6 +159,48 @@ TEST(WeightBuckets, UpdatesInARowDoNotMix) {
             m.weights->complete(m.stream());
           },
           {.jitter = {.seed = seed_of_delays, .max_delay = std::chrono::microseconds(300)}, .watchdog_seconds = 20});
+}
+
+// Updates the weights on the context's queue for updates, which first writes to `slow` for some time before it fills
+// the owned weights of a bucket with `value`.
+void fill_beside(Model& m, double value, const Tensor& slow) {
+  const auto& fill = kernels::kernels(m.context).pointwise.fill;
+  m.weights->update_beside(m.stream(), m.context.updates(), [&](const dp::Bucket& bucket) {
+    for (int i = 0; i < 4; ++i) fill(m.context.updates(), slow, i);
+    for (const dp::Bucket::Entry& e : bucket.entries) fill(m.context.updates(), e.parameter->owned_weights(), value);
+  });
+}
+
+TEST(WeightBuckets, UsesWaitForAnUpdateOnASecondQueue) {
+  for (const int ranks : {1, 2})
+    for (const Zero zero : {Zero::nothing, Zero::states, Zero::gradients, Zero::weights})
+      comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
+        Model m(world, zero);
+        const Tensor slow = Tensor::empty({1 << 20}, Dtype::f32, m.context);
+        m.forward_and_backward();
+        for (int step = 1; step <= 3; ++step) {
+          fill_beside(m, step * (world.rank() + 1), slow);
+          for (int64_t l = 0; l < layers; ++l) {
+            const std::vector<double> values = values_of(m.use(l));
+            const int last = zero == Zero::nothing ? world.rank() : ranks - 1;
+            EXPECT_EQ(values.front(), zero == Zero::nothing ? step * (world.rank() + 1) : step);
+            EXPECT_EQ(values.back(), step * (last + 1));
+          }
+          for (int64_t l = layers; l-- > 0;) m.use(l);
+        }
+        m.weights->complete(m.stream());
+      });
+}
+
+TEST(WeightBuckets, CompletedUpdateOnASecondQueueNeedsNoUse) {
+  for (const Zero zero : {Zero::nothing, Zero::states, Zero::gradients, Zero::weights})
+    comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+      Model m(world, zero);
+      const Tensor slow = Tensor::empty({1 << 20}, Dtype::f32, m.context);
+      fill_beside(m, 5, slow);
+      m.weights->complete(m.stream());
+      for (Parameter* p : m.all) EXPECT_EQ(values_of(p->owned_weights()).front(), 5);
+    });
 }
 
 using Layers = std::vector<int64_t>;

@@ -247,6 +247,28 @@ TEST(UpdateRules, ElementwiseRefusesASliceWithTooFewStates) {
   }
 }
 
+TEST(UpdateRules, OverlapIsRefusedForRulesThatDoNotOnlyLaunchKernels) {
+  const auto refusal = [](const std::string& name) -> std::string {
+    OptimConfig config = averaged();
+    config.name = name, config.overlap = true;
+    try {
+      with_averaged().make(config);
+    } catch (const base::Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      return e.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(refusal("averaged"),
+            "optim.overlap (true) must be false for the optimizer averaged, whose updates do not only launch kernels "
+            "(UpdateRule::only_launches_kernels)");
+  EXPECT_EQ(refusal("muon"),
+            "optim.overlap (true) must be false for the optimizer muon, whose updates of matrices need the host and "
+            "other ranks");
+  EXPECT_EQ(refusal("adamw"), "");
+  EXPECT_EQ(refusal("sgd"), "");
+}
+
 TEST(UpdateRules, RestsAreRefusedForRulesWithoutAMarkedState) {
   const auto refusal = [](const UpdateRules& rules, const std::string& name) -> std::string {
     OptimConfig config = averaged();

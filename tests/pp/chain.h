@@ -95,6 +95,11 @@ struct ModelOfRank {
       return {out, {}};
     };
     f.contributed = [this](Parameter& p, bool last) { announced[&p] += last; };
+    f.before_backward = [this] {
+      if (backwards++ > 0) return;
+      for (const auto& p : lab.parameters)
+        EXPECT_FALSE(p->has_gradient()) << p->name() << ": the first backward was announced too late";
+    };
     return f;
   }
 
@@ -102,6 +107,7 @@ struct ModelOfRank {
   StageSplit split;
   std::unique_ptr<SavePolicy> policy = keep_policy();
   std::map<Parameter*, int> announced;
+  int backwards = 0;  // number of backwards that were announced
   Chain chain;
   TapeStages stages;
 };

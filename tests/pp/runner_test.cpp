@@ -66,6 +66,7 @@ void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed =
     EXPECT_EQ(model.lab.used(Category::activation), 0) << "some activations are still in memory";
     EXPECT_EQ(model.lab.used(Category::communication), 0);
     std::lock_guard lock(mutex);
+    EXPECT_EQ(model.backwards, schedule.micro_batches * schedule.stages.stages_a_rank);
     size_t i = 0;
     for (const auto& p : model.lab.parameters) {
       EXPECT_EQ(model.announced[p.get()], p->has_gradient() ? 1 : 0) << p->name();

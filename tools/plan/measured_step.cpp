@@ -99,6 +99,7 @@ bool shapes_a_step(std::string_view key) {
                                                   "optim.grad_dtype",
                                                   "optim.moment_dtype",
                                                   "optim.main_weights",
+                                                  "optim.overlap",
                                                   "optim.muon_iterations",
                                                   "optim.muon_except",
                                                   "optim.freeze",

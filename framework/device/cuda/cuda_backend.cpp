@@ -27,9 +27,15 @@ int64_t addresses_of(const cudaDeviceProp& card) {
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
 }
 
+// CUDA priority of the queue for updates of weights, which is the lowest that CUDA has.
+constexpr int update_priority = 0;
+
 // Returns the CUDA priority of a lane. Communication has priority over copies and computation, because other ranks wait
-// for it.
-int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ? -2 : 0; }
+// for it. All lanes have priority over the queue for updates, if there is one.
+int priority_of(Lane lane, bool update_queue) {
+  if (lane == Lane::inter || lane == Lane::intra) return -2;
+  return update_queue ? update_priority - 1 : 0;
+}
 
 constexpr int64_t max_staged = int64_t{64} << 20;
 
@@ -70,7 +76,11 @@ class CudaBackend final : public Backend {
   }
   // Ignores the second argument, because every lane is a separate queue.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
-    return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane));
+    return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane, options_.update_queue));
+  }
+  std::unique_ptr<Stream> make_update_queue() override {
+    if (!options_.update_queue) return nullptr;
+    return std::make_unique<cuda::CudaStream>(card_, blocks_, update_priority);
   }
 
   // CUDA copies from or to ordinary (pageable) host memory only after the earlier work of the queue, and blocks the

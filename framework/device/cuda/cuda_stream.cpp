@@ -20,6 +20,7 @@ void Card::reserve(int multiprocessors) {
 CudaStream::CudaStream(std::shared_ptr<Card> card, std::shared_ptr<Blocks> blocks, int priority)
     : card_(std::move(card)),
       blocks_(std::move(blocks)),
+      priority_(priority),
       queue_(std::make_shared<Queue>(card_->ordinal(), priority, card_->clock())) {}
 
 std::unique_ptr<CudaStream> CudaStream::beside(int priority) const {

@@ -68,6 +68,8 @@ class CudaStream final : public Stream {
   /// outside all blocks.
   void touch(const void* place) { blocks_->touch(place, queue_); }
   Card& card() const { return *card_; }
+  /// CUDA priority that was requested for the queue.
+  int priority() const { return priority_; }
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
   /// Returns a stream with a new queue of the same card. `priority` is a CUDA priority: the card prefers queues with
@@ -77,6 +79,7 @@ class CudaStream final : public Stream {
  private:
   std::shared_ptr<Card> card_;
   std::shared_ptr<Blocks> blocks_;
+  int priority_;
   std::shared_ptr<Queue> queue_;
 };
 

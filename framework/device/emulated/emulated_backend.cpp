@@ -49,6 +49,10 @@ class EmulatedBackend final : public Backend {
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }
+  std::unique_ptr<Stream> make_update_queue() override {
+    if (!options_.update_queue) return nullptr;
+    return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>("updates", jitter_));
+  }
 
   // Emulates CUDA's copies of pageable host memory. When the call returns, a copy from such memory has read its source,
   // and a copy to such memory is complete. Copies between host_buffer() memory and the device are asynchronous.

@@ -47,6 +47,7 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, std::share
              {.watchdog_seconds = options.watchdog_seconds, .on_failure = options.on_failure}) {
   if (options.register_buffers) compute.blocks()->make_whole();
   check(cudaDeviceGetStreamPriorityRange(&least_, &greatest_), "querying the priorities of streams");
+  least_ = std::min(least_, compute.priority());  // no traffic has a lower priority than computation
 }
 
 CommunicatorConfig CardRank::named(CommunicatorConfig config, TrafficClass traffic, std::string name) const {

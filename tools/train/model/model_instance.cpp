@@ -93,6 +93,7 @@ device::ContextOptions context_options(const Recipe& recipe, const comm::Process
           .pinned_limit = pinned_limit(recipe, world),
           .reserved_multiprocessors = static_cast<int>(recipe.distributed.reserve_multiprocessors.value_or(0)),
           .worker_lanes = recipe.schedule.lanes_have_threads(recipe.schedule.moe.settled()),
+          .update_queue = recipe.optim.overlap,
           .offload_folder = recipe.offload.folder};
 }
 

@@ -89,6 +89,7 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
     };
   else if (training)
     functions.contributed = training->contributed;
+  if (training) functions.before_backward = training->before_backward;
 
   const auto& pp = instance_.mesh[Axis::pp];
   pp::TapeStages stages(

@@ -26,8 +26,10 @@ class ModelPipeline {
     double loss_gradient;  // derivative of the loss with respect to the summed cross-entropy
     // Derivative of the loss with respect to the auxiliary losses of one MoE layer in one micro-batch.
     double aux_losses_gradient;
-    std::vector<RouterStatistics>* statistics;               // one entry for each MoE layer of the whole model
-    std::function<void(Parameter&, bool last)> contributed;  // as in pp::TapeStages::Functions
+    std::vector<RouterStatistics>* statistics;  // one entry for each MoE layer of the whole model
+    // The next two functions are as in pp::TapeStages::Functions.
+    std::function<void(Parameter&, bool last)> contributed;
+    std::function<void()> before_backward{};
   };
   /// Runs forward and backward of `batches`, the micro-batches of this rank's dp coordinate, in the order of
   /// schedule.pipeline. Returns this rank's part of the summed cross-entropy, [1] f64. If the model has prediction

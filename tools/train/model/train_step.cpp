@@ -102,6 +102,22 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
   }
 }
 
+void TrainStep::update_weights(const optim::UpdateStep& step) {
+  Stream& stream = instance_.context.compute();
+  if (!updates_beside())
+    return instance_.weights.update(
+        stream, [&] { optimizer_.step(stream, step.lr, step.factor, step.step); }, dp::Arrival::at_use);
+  Stream& updates = instance_.context.updates();
+  instance_.weights.update_beside(stream, updates, [&](const dp::Bucket& bucket) {
+    std::vector<Parameter*> parameters;
+    for (const dp::Bucket::Entry& e : bucket.entries) parameters.push_back(e.parameter);
+    optimizer_.update(updates, parameters, step);
+  });
+  // Keeps the memory of the factor. If it was freed now, the next small tensor could get it, and the compute lane would
+  // wait there for the whole update.
+  factor_ = step.factor;
+}
+
 StepResult TrainStep::run(const data::Source& source, Progress& progress) {
   return run(source, progress, optim::learning_rate(recipe_.optim, progress.step + 1, recipe_.train.steps));
 }
@@ -138,12 +154,18 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const auto contributed = [&](Parameter& p, bool last) {
     buckets_.ready(p, stream, last ? dp::Contribution::last : dp::Contribution::more);
   };
+  // Backward overwrites gradients, which an update on the separate queue still reads. The wait costs little: a forward
+  // of all parts of the model on this rank comes first, and already waits for the update of every weight that it uses.
+  const auto before_backward = [&] {
+    if (updates_beside()) instance_.weights.complete(stream);
+  };
   span.reset();
   const Tensor loss_sums = pipeline_.train(batches, {.step = step,
                                                      .loss_gradient = gradient_scale,
                                                      .aux_losses_gradient = 1 / micro_batches,
                                                      .statistics = &statistics_.layers,
-                                                     .contributed = contributed});
+                                                     .contributed = contributed,
+                                                     .before_backward = before_backward});
   span.emplace(spans, "gradients: reduction");
   buckets_.finish(stream);
   span.reset();
@@ -165,9 +187,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
   // The factor is equal on all ranks, so either all ranks update their weights or none does.
   span.emplace(spans, "optimizer");
-  instance_.weights.update(
-      stream, [&] { optimizer_.step(stream, lr, factor, update); }, dp::Arrival::at_use);
-
+  update_weights({lr, update, factor});
   span.reset();
 
   // If the host runs ahead of the device, it loads the next batch while the device is busy.

@@ -45,9 +45,10 @@ class TrainStep {
 
   /// Runs one step. The global batch consists of sequences [first_sequence, first_sequence + batch.global) of `source`.
   /// `update` is the number of this optimizer update, counted from 1. Collective. Under ZeRO-1 and 2, and under ZeRO-3
-  /// for an embedding that two pipeline stages share, gathers of the new weights may be in flight on return. The next
-  /// pass waits for each weight before it uses the weight. Call ModelInstance::weights.complete() before anything else
-  /// reads weights (Parameter::local()), and after the last step.
+  /// for an embedding that two pipeline stages share, gathers of the new weights may be in flight on return. With
+  /// optim.overlap on a GPU, the update itself may be in flight. The next pass waits for each weight before it uses the
+  /// weight. Call ModelInstance::weights.complete() before anything else reads weights (Parameter::local()), optimizer
+  /// states or gradients, and after the last step.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
   /// Runs the step that follows `progress`, and updates `progress`.
   StepResult run(const data::Source& source, Progress& progress, double lr);
@@ -62,6 +63,9 @@ class TrainStep {
   /// Returns the number of this rank's micro-batches in a step.
   int64_t micro_batches() const;
   void reduce_statistics(std::vector<RouterStatistics>& routers) const;
+  /// True if updates run on a separate queue (optim.overlap).
+  bool updates_beside() const { return &instance_.context.updates() != &instance_.context.compute(); }
+  void update_weights(const optim::UpdateStep& step);
 
   const Recipe& recipe_;
   ModelInstance& instance_;
@@ -83,6 +87,7 @@ class TrainStep {
     EqualMicroBatches batches;
   };
   std::optional<Equal> equal_;
+  Tensor factor_;  // factor of the last update that runs on a separate queue; see update_weights()
   const std::function<void()> observe_gradients_;
 };
 

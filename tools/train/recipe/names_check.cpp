@@ -59,6 +59,9 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
         problems.add("optim.moment_dtype", wrong);
       if (const std::string wrong = optim::main_weights_problem(r.optim, *rule); !wrong.empty())
         problems.add("optim.main_weights", wrong);
+      if (r.optim.overlap && problems.good({"optim"}))
+        if (const std::string wrong = optim::overlap_problem(r.optim, *rule->make({r.optim, *rule})); !wrong.empty())
+          problems.add("optim.overlap", wrong);
       if (const std::string key = optim::misplaced_muon_key(r.optim); !key.empty())
         problems.add(key, cat("is given, but optim.name is ", r.optim.name, "; expected muon"));
     }

@@ -1,0 +1,189 @@
+// Steps with optim.overlap equal steps without it, although updates run on a separate queue.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "framework/device/emulated/emulated_queue.h"
+#include "parallel/comm/self_group.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace tensor;
+using namespace train;
+using namespace verify;
+namespace {
+
+using device::Event;
+using optim::Slice;
+using optim::UpdateStep;
+
+constexpr int steps = 3;
+
+// AdamW that first calls `before`, with the stream of the update.
+class Hooked final : public optim::UpdateRule {
+ public:
+  using Before = std::function<void(Stream&, std::span<const Slice>)>;
+  Hooked(optim::OptimConfig config, Before before) : before_(std::move(before)) {
+    config.name = "adamw";
+    adamw_ = optim::UpdateRules().make(config);
+  }
+  std::vector<std::string> states() const override { return adamw_->states(); }
+  void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const override {
+    before_(stream, slices);
+    adamw_->update(stream, slices, step);
+  }
+  bool only_launches_kernels() const override { return true; }
+
+ private:
+  const Before before_;
+  std::unique_ptr<optim::UpdateRule> adamw_;
+};
+
+// Extensions with the optimizer "hooked". `before` makes a function for each rank.
+Extensions hooked(const std::function<Hooked::Before()>& before) {
+  Extensions extensions;
+  extensions.optimizers.add(
+      "hooked", {.reads_moment_dtype = true, .marked_state = "moment2", .make = [before](const optim::RuleSpec& s) {
+                   return std::make_unique<Hooked>(s.config, before());
+                 }});
+  return extensions;
+}
+
+// Makes updates slow, so that the next forward overtakes an update unless it waits.
+Hooked::Before slow() {
+  return [memory = Tensor()](Stream& stream, std::span<const Slice> slices) mutable {
+    const Device device = slices.front().main.device();
+    if (!memory.defined()) memory = Tensor::empty({int64_t{1} << 20}, Dtype::f32, device);
+    for (int i = 0; i < 4; ++i) kernels::kernels(device).pointwise.fill(stream, memory, i);
+  };
+}
+
+Recipe recipe_with(std::vector<std::string> overrides, bool overlap) {
+  overrides.insert(overrides.begin(), {"distributed.bucket_bytes=8192", "optim.clip=0.1"});
+  Recipe r = small_recipe(overrides);
+  r.optim.overlap = overlap;
+  r.optim.name = "hooked";
+  return r;
+}
+
+struct Case {
+  std::string name;
+  int ranks;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class Overlap : public testing::TestWithParam<Case> {};
+
+// The steps with overlap begin while the update of the previous step runs.
+TEST_P(Overlap, EqualsUpdatesInOrderBitwiseAtEveryLevelOfZero) {
+  const Case& c = GetParam();
+  const Extensions extensions = hooked(slow);
+  for (const int zero : {0, 1, 2, 3}) {
+    if (zero > 0 && c.ranks == 1) break;
+    SCOPED_TRACE(cat("zero ", zero));
+    const auto recipe = [&](bool overlap) {
+      std::vector<std::string> overrides = c.overrides;
+      overrides.push_back(cat("parallel.zero=", zero));
+      return recipe_with(overrides, overlap);
+    };
+    on_ranks(c.ranks, [&](const comm::ProcessGroup& world) {
+      TrainingRun in_order(recipe(false), world, extensions), ahead(recipe(true), world, extensions);
+      const FixedSource source = documents_of(in_order.recipe);
+      EXPECT_EQ(&ahead.instance.context.updates() != &ahead.instance.context.compute(),
+                !ahead.instance.context.on_host());
+      for (int s = 0; s < steps; ++s) {
+        const StepResult expected = in_order.step(source), actual = ahead.step_ahead(source);
+        EXPECT_EQ(expected.loss, actual.loss);
+        EXPECT_EQ(expected.grad_norm, actual.grad_norm);
+      }
+      ahead.instance.weights.complete(ahead.instance.context.compute());
+      expect_bitwise(in_order.weights(), ahead.weights());
+      expect_bitwise(in_order.states(), ahead.states());
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , Overlap,
+    testing::Values(Case{"OneRank", 1, {}}, Case{"Two", 2, {}}, Case{"Experts", 2, {"parallel.ep=2"}},
+                    Case{"ExpertsOverTwoOfFour", 4, {"parallel.ep=2"}},
+                    Case{"Tensors", 4, {"parallel.tp=2", "parallel.sp=true"}},
+                    Case{"Stages", 4, {"parallel.pp=2", "model.tied_embedding=true"}},
+                    Case{"VirtualStages", 2, {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=zb_v"}},
+                    Case{"Tied", 2, {"model.tied_embedding=true", "model.prediction_blocks=1"}},
+                    Case{"Blocks", 2, {"recompute=block"}},
+                    Case{"Bf16", 2, {"train.precision=bf16", "optim.main_weights=rest"}},
+                    Case{"Bf16Gradients", 2, {"train.precision=bf16", "optim.grad_dtype=bf16"}},
+                    Case{"Frozen", 2, {"optim.freeze=[embedding.weight, layers.0.*]"}},
+                    Case{"Reuse",
+                         2,
+                         {"parallel.ep=2", "schedule.moe.memory_reuse=s1", "schedule.moe.chunk_by=tokens",
+                          "schedule.moe.chunks=2"}},
+                    Case{"Pairs", 2, {"parallel.ep=2", "schedule.pipeline.overlap=micro_batches"}},
+                    Case{"AUnitForEveryParameter", 2, {"distributed.bucket_bytes=1"}}),
+    [](const auto& i) { return i.param.name; });
+
+// Gate at which launched work waits until let_go().
+struct Gate {
+  std::atomic<bool> open = false;
+  void wait() { open.wait(false); }
+  void let_go() { open = true, open.notify_all(); }
+};
+
+// True if `event` is done after at most ten seconds.
+bool ends(const Event& event) {
+  for (int i = 0; i < 10'000 && !event.done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return event.done();
+}
+
+// The first parameter is in the bucket that is updated first. The work after the step includes small tensors, one of
+// which would get the memory of the step's clipping factor if the step had freed it.
+TEST(UpdateQueue, NextForwardBeginsBeforeTheUpdateEnds) {
+  if (test_device() != device::DeviceKind::emulated) GTEST_SKIP() << "needs a queue that the test can stop";
+  const comm::SelfGroup self;
+  Gate gate;
+  TrainingRun* run = nullptr;
+  const auto last = [&run](std::span<const Slice> slices) {
+    const Tensor head = run->instance.parameters.find("head.weight").owned_weights();
+    return std::ranges::any_of(slices, [&](const Slice& s) { return s.weights.storage() == head.storage(); });
+  };
+  bool gated = false;
+  const Extensions extensions = hooked([&] {
+    return [&](Stream& stream, std::span<const Slice> slices) {
+      if (gated || !last(slices)) return;
+      gated = true;
+      device::emulated::emulated_stream(stream).launch({}, [&gate] { gate.wait(); });
+    };
+  });
+  TrainingRun ahead(recipe_with({}, true), self, extensions);
+  run = &ahead;
+  const FixedSource source = documents_of(ahead.recipe);
+  const double first_loss = ahead.step_ahead(source).loss;
+  ASSERT_TRUE(gated);
+  device::DeviceContext& context = ahead.instance.context;
+  const Event updated = context.updates().record();
+  (*ahead.instance.parameters.begin())->use(context.compute());
+  for (int i = 0; i < 64; ++i)
+    kernels::kernels(context).pointwise.fill(context.compute(), Tensor::empty({1}, Dtype::f64, context), i);
+  EXPECT_TRUE(ends(context.compute().record())) << "the compute lane waits for the whole update";
+  EXPECT_FALSE(updated.done());
+  ahead.instance.parameters.find("head.weight").use(context.compute());
+  const Event used = context.compute().record();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(used.done()) << "a use of the head must wait for the update of its bucket";
+  gate.let_go();
+  const double second_loss = ahead.step(source).loss;
+
+  TrainingRun in_order(recipe_with({}, false), self, hooked(slow));
+  EXPECT_EQ(in_order.step(source).loss, first_loss);
+  EXPECT_EQ(in_order.step(source).loss, second_loss);
+  expect_bitwise(in_order.weights(), ahead.weights());
+}
+
+}  // namespace
+}  // namespace hexad::tests
