@@ -166,7 +166,8 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=muon", 2)).optim.name, "muon");
   EXPECT_EQ(legal(subject({"optim.name=muon"}), "muon"),
             "subject=muon changes nothing in this recipe; expected a subject that does");
-  EXPECT_EQ(legal(subject({"schedule.moe.wire=fp8"}), "muon"), "");
+  for (const char* key : {"schedule.moe.wire=fp8", "optim.overlap=true"})
+    EXPECT_EQ(legal(subject({key}), "muon"), "") << key;
   EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"),
             "subject=tied changes nothing in this recipe; expected a subject that does");
   EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"),

@@ -135,6 +135,8 @@ offload offload.activations=true offload.min_bytes=0
 states offload.optimizer=file
 zero1 parallel.zero=1
 zero3 parallel.zero=3 distributed.bucket_bytes=4096
+updates optim.overlap=true
+updates3 optim.overlap=true parallel.zero=3 distributed.bucket_bytes=4096
 END
 }
 

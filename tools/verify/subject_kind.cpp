@@ -263,7 +263,7 @@ std::span<const SubjectKind> subject_kinds() {
          // Newton-Schulz iterations amplify rounding errors of small singular values. A small learning rate limits
          // their effect.
          constexpr double largest_lr = 1e-3;
-         return Overrides{"optim.name=muon", "optim.options=[]",
+         return Overrides{"optim.name=muon", "optim.options=[]", "optim.overlap=false",
                           base::cat("optim.lr=", std::min(own.recipe.optim.lr, largest_lr)), "schedule.moe.wire=model"};
        }},
       {"fp8", [](const Recipe& r, const Extensions&) { return has_experts(r) && !sends_fp8(r); },

@@ -38,16 +38,13 @@ TEST(Recipe, RestsOfMainWeightsNeedAdamwAndBf16Weights) {
             "cannot update main weights stored as rests");
 }
 
-TEST(Recipe, OverlapOfUpdatesNeedsElementwiseUpdatesOfStatesInMemory) {
+TEST(Recipe, OverlapOfUpdatesNeedsElementwiseUpdates) {
   EXPECT_FALSE(recipe_of(yaml).optim.overlap);
   for (const char* name : {"adamw", "sgd"})
     EXPECT_TRUE(recipe_of(yaml, {base::cat("optim.name=", name), "optim.overlap=true"}).optim.overlap);
   EXPECT_EQ(problem({"optim.name=muon", "optim.overlap=true"}),
             "command line: optim.overlap=true: optim.overlap (true) must be false for the optimizer muon, whose "
             "updates of matrices need the host and other ranks");
-  EXPECT_EQ(problem({"offload.optimizer=file", "optim.overlap=true"}),
-            "command line: optim.overlap=true: optim.overlap (true) must be false for offload.optimizer: file, because "
-            "the next forward would wait for the memory through which offloaded states pass");
 }
 
 }  // namespace

@@ -79,13 +79,6 @@ void check_logits(const TrainConfig& t, Problems& problems) {
                                            ", because only runs in bf16 can have logits in bf16"));
 }
 
-void check_overlap_of_updates(const Recipe& r, Problems& problems) {
-  if (r.optim.overlap && r.offload.optimizer != optim::StateOffload::none)
-    problems.add("optim.overlap",
-                 "must be false for offload.optimizer: file, because the next forward would wait for "
-                 "the memory through which offloaded states pass");
-}
-
 void check_objective(const Recipe& r, Problems& problems) {
   const bool masked = r.data.mlm_probability > 0;
   if (r.model.kind == layers::ModelKind::encoder && !masked && !r.data.registered())
@@ -131,7 +124,6 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (problems.good({"train.precision", "train.logits_dtype"})) check_logits(r.train, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
   if (problems.good({"train.precision", "optim.main_weights"})) check_main_weights(r, problems);
-  if (problems.good({"optim.overlap", "offload.optimizer"})) check_overlap_of_updates(r, problems);
   if (problems.good({"model", "data"})) {
     data::check(r.data, problems);
     check_objective(r, problems);
