@@ -1,5 +1,6 @@
 // Calls of cudaMalloc and cudaHostAlloc in steps of training. Such a call may wait for the device, and the device may
-// wait for a peer, so the call could wait forever. Therefore, steps must not make such calls.
+// wait for a peer, so the call could wait forever. Therefore, steps must not make such calls. The only exception is the
+// first step with offloaded activations.
 #include <gtest/gtest.h>
 
 #include <map>

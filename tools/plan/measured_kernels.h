@@ -34,8 +34,8 @@ std::optional<Element> element_of(base::Dtype dtype);
 /// Returns the class of kernel `name` of `family` (KernelTable). Kernels of unknown families are pointwise.
 KernelClass class_of(std::string_view family, std::string_view name);
 
-/// True if kernels of the class work on activations, whose element type follows train.precision. Other kernels work in
-/// f32.
+/// True if kernels of the class work on activations, whose element type follows train.precision. Other kernels are
+/// measured only in f32.
 bool follows_precision(KernelClass of);
 
 /// Prices attention and small kernels by measured curves.

@@ -37,14 +37,12 @@ __device__ __forceinline__ sum_t<L> logit_of(const Operands<L, D>& o, int64_t ro
 // elements. On cards that permit 99 KiB of shared memory, it can hold only up to 24576 elements in f32.
 constexpr int held_elements = 32, max_threads = 1024;
 template <class L>
-constexpr int row_elements = 16 / sizeof(L);  // elements in 16 bytes
-template <class L>
-constexpr int held = held_elements / row_elements<L>;  // vectors of a row per thread
+constexpr int held = held_elements / wide<L>;  // vectors of a row per thread
 
 /// Returns the number of threads with which losses_of_rows() holds a row.
 template <class L>
 int threads_of_row(int64_t vocabulary) {
-  return static_cast<int>(blocks_of(vocabulary / row_elements<L>, held<L> * warp_size)) * warp_size;
+  return static_cast<int>(blocks_of(vocabulary / wide<L>, held<L> * warp_size)) * warp_size;
 }
 /// Returns the bytes of shared memory of losses_of_rows(): the next row, and the scratch of sums over the block.
 template <class L>
@@ -63,7 +61,7 @@ bool fits_block(const device::cuda::Card& card, int64_t vocabulary) {
 /// copied.
 template <class L, class D>
 __global__ void __launch_bounds__(max_threads) losses_of_rows(Operands<L, D> o) {
-  constexpr int N = row_elements<L>, held = cuda::held<L>;
+  constexpr int N = wide<L>, held = cuda::held<L>;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   float4* const next = &dynamic_shared<float4>();                          // [held][threads], elements of dtype L
   float* const scratch = reinterpret_cast<float*>(next + held * threads);  // [warp_size]
@@ -211,7 +209,7 @@ void launch_rows(Stream& stream, const Operands<L, D>& o) {
 template <class L, class D>
 void launch_any(Stream& stream, const Operands<L, D>& o) {
   if constexpr (std::is_same_v<sum_t<L>, float>) {
-    constexpr int N = row_elements<L>;
+    constexpr int N = wide<L>;
     if (multiples_of(N, sizeof(L), o.logits, {o.vocabulary}) && multiples_of(N, sizeof(D), o.dlogits, {})) {
       if (fits_block<L>(cuda_stream(stream).card(), o.vocabulary)) return launch_rows(stream, o);
       return launch("cross_entropy", losses_any<L, D, N>, o.rows, any_threads, stream, o);

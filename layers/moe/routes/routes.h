@@ -144,7 +144,7 @@ struct Routes {
   /// undefined, row i to send is slot row i.
   RowSource sent_slots(size_t chunk, const Tensor& slot_rows) const;
   /// Returns the token of each slot row [S], or -1 for rows without a slot. Returns an undefined tensor if the plan
-  /// does not have these tokens: if wire_slots is defined, or if some rows are padding, which names token 0.
+  /// does not have these tokens: if wire_slots is defined, or if rows may be padding, whose token is 0 in the plan.
   Tensor tokens_of_slot_rows() const;
   /// Returns the tokens of each chunk, in the order of the chunks. The routing plan must have chunks of tokens.
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
