@@ -9,6 +9,7 @@
 
 #include "tests/training/training.h"
 #include "tools/verify/ownership.h"
+#include "tools/verify/rank_message.h"
 
 namespace hexad::tests {
 
@@ -43,11 +44,11 @@ void expect_gathered(int ranks, const std::function<std::vector<Piece>(int rank,
   });
 }
 
-// Returns the runs of a piece of an [H, 5, 7] tensor, as triples of the indices in the tensor and in the piece, and the
+// Returns the runs of a piece of a [4, 5, 7] tensor, as triples of the indices in the tensor and in the piece, and the
 // number of elements.
-std::vector<std::array<int64_t, 3>> runs_of(Placement::Region region, int64_t begin, int64_t count, int64_t h = 4) {
+std::vector<std::array<int64_t, 3>> runs_of(Placement::Region region, int64_t begin, int64_t count) {
   device::DeviceContext context;
-  const Piece piece{"w", {h, 5, 7}, std::move(region), begin, Tensor::empty({count}, Dtype::f64, context), true};
+  const Piece piece{"w", {4, 5, 7}, std::move(region), begin, Tensor::empty({count}, Dtype::f64, context), true};
   std::vector<std::array<int64_t, 3>> runs;
   for_each_run(piece, [&](int64_t global, int64_t local, int64_t n) { runs.push_back({global, local, n}); });
   return runs;
@@ -62,6 +63,32 @@ TEST(Runs, AreAsLongAsTheRegionAllows) {
       << "shard of the second dimension";
   EXPECT_EQ(runs_of({{3, 1, 2}, {1, 2, 4}}, 1, 6), (Runs{{115, 0, 3}, {121, 3, 3}})) << "shard of all dimensions";
   EXPECT_EQ(runs_of({{0, 0, 0}, {0, 5, 7}}, 0, 0), Runs{}) << "no elements";
+}
+
+TEST(RankMessage, IsReadInTheOrderInWhichItWasWritten) {
+  MessageWriter out;
+  out.value(int64_t{3}), out.text("w"), out.shape({5, 7}), out.text("");
+  const std::string message = out.take();
+  EXPECT_EQ(out.take(), "");
+  MessageReader in("gather", message, 2);
+  EXPECT_EQ(in.value<int64_t>(), 3);
+  EXPECT_EQ(in.text(), "w");
+  EXPECT_EQ(in.shape(), (Shape{5, 7}));
+  EXPECT_FALSE(in.done());
+  EXPECT_EQ(in.text(), "");
+  EXPECT_TRUE(in.done());
+}
+
+TEST(RankMessage, ErrorNamesTheRankOfAShortMessage) {
+  MessageWriter out;
+  out.value(size_t{3});
+  const std::string message = out.take();
+  try {
+    MessageReader("gather", message, 2).text();
+    FAIL() << "no error was thrown; expected std::logic_error";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[gather] the message of rank 2 has 8 bytes; expected at least 11");
+  }
 }
 
 TEST(Gather, AssemblesUnevenShardsOfTwoDimensions) {

@@ -2,8 +2,10 @@
 // have the same formats.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,10 +14,12 @@
 
 namespace hexad::verify {
 
+/// Appends values to a message.
 class MessageWriter {
  public:
   template <class T>
   void value(const T& v) {
+    static_assert(std::is_trivially_copyable_v<T>);
     raw(&v, sizeof v);
   }
   void shape(const Shape& s) {
@@ -35,13 +39,14 @@ class MessageWriter {
 /// `rank` if the message is too short.
 class MessageReader {
  public:
-  /// Reads `message`, which `rank` has sent. The reader refers to the text.
+  /// Makes a reader of `message`, which `rank` has sent. Keeps references to `what` and `message`.
   MessageReader(const char* what, const std::string& message, size_t rank)
       : what_(what), message_(message), rank_(rank) {}
 
   bool done() const { return at_ == message_.size(); }
   template <class T>
   T value() {
+    static_assert(std::is_trivially_copyable_v<T>);
     T v;
     std::memcpy(&v, raw(sizeof v), sizeof v);
     return v;

@@ -23,8 +23,9 @@ struct Piece {
   bool owned;     // true on exactly one of the ranks that hold these elements
 };
 
-/// Calls f(global, local, count) for every longest run of `count` elements that is contiguous both in the global
-/// tensor, from index `global`, and in `piece.values`, from index `local`.
+/// Divides the piece into the longest runs that are contiguous both in the global tensor and in `piece.values`. Calls
+/// f(global, local, count) for each run of `count` elements, which begins at index `global` of the tensor and at index
+/// `local` of the values.
 void for_each_run(const Piece& piece, const std::function<void(int64_t global, int64_t local, int64_t count)>& f);
 
 /// Whole tensors by name.
