@@ -182,6 +182,33 @@ TEST(CrossEntropyLoss, F32AndBf16AgreeWithF64) {
   EXPECT_NE(values_of(of_wide_logits[0]), values_of(of_logits_in_bf16[0])) << "the logits were not rounded";
 }
 
+// All logits are small integers, with and without the bias, so bf16 does not round them.
+TEST(CrossEntropyLoss, LogitsInBf16HaveTheBias) {
+  Lab lab;
+  Parameter &w = lab.parameter({9, 4}, Dtype::bf16), &bias = lab.parameter({9}, Dtype::f32);
+  const auto& copy = kernels::kernels(lab.context).pointwise.copy;
+  copy(lab.stream(), w.local(), lab.integers({9, 4}, -2, 3, Dtype::bf16));
+  copy(lab.stream(), bias.local(), lab.integers({9}, -3, 4, Dtype::f32));
+  const Tensor x = lab.integers({7, 4}, -2, 3, Dtype::bf16), targets = lab.values<int32_t>({8, 0, 3, -1, 5, 5, 1});
+  struct Result {
+    Tensor row_losses, dbias;
+  };
+  const auto in = [&](Dtype of_logits, Parameter* with) -> Result {
+    bias.clear_gradient();
+    const auto policy = keep_policy();
+    Tape tape(lab.stream(), *policy);
+    Tensor row_losses;
+    linear_cross_entropy(tape, tape.leaf(x), w, targets,
+                         {.gradient_scale = 0.125, .block_rows = 3, .bias = with, .logits_dtype = of_logits},
+                         &row_losses);
+    return {row_losses, copy_of(bias.gradient_to_add(lab.stream()))};
+  };
+  const Result wide = in(Dtype::f32, &bias), rounded = in(Dtype::bf16, &bias);
+  expect_close(wide.row_losses, rounded.row_losses, tolerance(Dtype::f32, 9));
+  expect_close(wide.dbias, rounded.dbias, tolerance(Dtype::bf16, 9));
+  EXPECT_NE(values_of(in(Dtype::bf16, nullptr).row_losses), values_of(rounded.row_losses));
+}
+
 TEST(CrossEntropyLoss, ErrorNamesTheDtypeOfTheLogits) {
   Lab lab;
   const auto policy = keep_policy();

@@ -29,14 +29,17 @@ class SmallSharedMemory : public ::testing::Test {
   device::DeviceContext context_{{.kind = device::DeviceKind::cuda}};
 };
 
-// On these cards, the kernel whose blocks hold whole rows supports rows of up to 24576 elements. Another kernel
-// computes longer rows.
+// On these cards, the kernel whose blocks hold whole rows supports rows of up to 24576 logits in f32, or 32768 in bf16.
+// Another kernel computes longer rows.
 TEST_F(SmallSharedMemory, SufficesForCrossEntropyOfRowsOfEveryLength) {
   const std::vector<Case> cases = loss_cases();
-  const auto cross_entropy = std::ranges::find(cases, "cross_entropy", &Case::name);
-  ASSERT_NE(cross_entropy, cases.end());
-  for (const int64_t vocabulary : {1000, 24576, 24580, 32768})
-    expect_parity(*cross_entropy, Dtype::f32, {3, vocabulary});
+  const auto expect_all = [&](std::string_view name, Dtype dtype, std::initializer_list<int64_t> vocabularies) {
+    const auto cross_entropy = std::ranges::find(cases, name, &Case::name);
+    ASSERT_NE(cross_entropy, cases.end()) << name;
+    for (const int64_t vocabulary : vocabularies) expect_parity(*cross_entropy, dtype, {3, vocabulary});
+  };
+  expect_all("cross_entropy", Dtype::f32, {1000, 24576, 24580, 32768});
+  expect_all("cross_entropy_of_bf16_logits", Dtype::bf16, {1000, 24584, 32768, 32776});
 }
 
 TEST_F(SmallSharedMemory, SufficesForAttentionInEveryDtype) {

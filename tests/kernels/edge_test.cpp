@@ -11,7 +11,14 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-class Edge : public EdgeTest {};
+class Edge : public EdgeTest {
+ protected:
+  Tensor converted(const Tensor& t, Dtype dtype) {
+    const Tensor out = empty(t.shape(), dtype);
+    k.pointwise.copy(stream, out, t);
+    return out;
+  }
+};
 
 TEST_P(Edge, GroupedProductMayHaveAllTokensOnOneExpert) {
   const std::vector<int64_t> offsets{0, 0, 3, 3};
@@ -401,24 +408,30 @@ TEST_P(Edge, SplitSoftmaxMatchesTheSoftmaxOfAllColumns) {
 
 TEST_P(Edge, SplitSoftmaxOfMaskedColumnsIsZero) {
   const Tensor statistics = filled({2, 3, 1}, nan), losses = filled({1}, nan), target = tensor<int32_t>({1}, {1});
-  const Tensor ruled_out = filled({1, 1}, -inf), other = tensor<float>({3e4f, -3e4f}, {1, 2});
-  k.split_softmax.start(stream, statistics.slice(0, 0, 1), ruled_out, target, 0);
-  k.split_softmax.start(stream, statistics.slice(0, 1, 2), other, target, 1);
-  k.split_softmax.finish(stream, losses, ruled_out, statistics, 0, target, 0, 1);
-  k.split_softmax.finish(stream, losses, other, statistics, 1, target, 1, 1);
-  EXPECT_EQ(losses.to_vector<float>(), (Floats{0}));
-  EXPECT_EQ(ruled_out.to_vector<float>(), (Floats{0}));
-  EXPECT_EQ(other.to_vector<float>(), (Floats{0, 0}));
+  for (const Dtype of_logits : {Dtype::f32, Dtype::bf16}) {
+    const Tensor ruled_out = converted(filled({1, 1}, -inf), of_logits);
+    const Tensor other = converted(tensor<float>({3e4f, -3e4f}, {1, 2}), of_logits);
+    k.split_softmax.start(stream, statistics.slice(0, 0, 1), ruled_out, target, 0);
+    k.split_softmax.start(stream, statistics.slice(0, 1, 2), other, target, 1);
+    k.split_softmax.finish(stream, losses, ruled_out, statistics, 0, target, 0, 1);
+    k.split_softmax.finish(stream, losses, other, statistics, 1, target, 1, 1);
+    EXPECT_EQ(losses.to_vector<float>(), (Floats{0})) << of_logits;
+    EXPECT_EQ(converted(ruled_out, Dtype::f32).to_vector<float>(), (Floats{0})) << of_logits;
+    EXPECT_EQ(converted(other, Dtype::f32).to_vector<float>(), (Floats{0, 0})) << of_logits;
+  }
 }
 
 TEST_P(Edge, SplitSoftmaxOfNanIsNanUnlessIgnored) {
-  const Tensor logits = tensor<float>({1, nan, 2, nan}, {2, 2}), statistics = filled({1, 3, 2}, 0);
-  const Tensor losses = filled({2}, 0), targets = tensor<int32_t>({0, -1}, {2});
-  k.split_softmax.start(stream, statistics, logits, targets, 0);
-  k.split_softmax.finish(stream, losses, logits, statistics, 0, targets, 0, 1);
-  EXPECT_TRUE(std::isnan(losses.to_vector<float>()[0]));
-  EXPECT_EQ(losses.to_vector<float>()[1], 0);
-  EXPECT_EQ((Floats{logits.to_vector<float>()[2], logits.to_vector<float>()[3]}), (Floats{0, 0}));
+  const Tensor statistics = filled({1, 3, 2}, 0), targets = tensor<int32_t>({0, -1}, {2});
+  for (const Dtype of_logits : {Dtype::f32, Dtype::bf16}) {
+    const Tensor logits = converted(tensor<float>({1, nan, 2, nan}, {2, 2}), of_logits), losses = filled({2}, 0);
+    k.split_softmax.start(stream, statistics, logits, targets, 0);
+    k.split_softmax.finish(stream, losses, logits, statistics, 0, targets, 0, 1);
+    EXPECT_TRUE(std::isnan(losses.to_vector<float>()[0])) << of_logits;
+    EXPECT_EQ(losses.to_vector<float>()[1], 0) << of_logits;
+    const Floats gradient = converted(logits, Dtype::f32).to_vector<float>();
+    EXPECT_EQ((Floats{gradient[2], gradient[3]}), (Floats{0, 0})) << of_logits;
+  }
   k.split_softmax.start(stream, empty({3, 0}), empty({0, 2}), empty({0}, Dtype::i32), 0);
   k.split_softmax.finish(stream, empty({0}), empty({0, 2}), empty({1, 3, 0}), 0, empty({0}, Dtype::i32), 0, 1);
 }
