@@ -16,8 +16,8 @@ namespace {
 constexpr int experts = 4;
 const comm::SelfGroup self;
 
-// Calls `check` with the routes of `ids` on each of two ep ranks. Each rank has five tokens with two slots each, one of
-// which is dropped.
+// Calls `check` with the routes of each of two ranks. Each rank has five tokens with two slots each, and one of its ten
+// slots is dropped.
 void with_routes(const moe::PassSettings& of_rank, const std::function<void(const moe::Routes&)>& check) {
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     Lab lab;
