@@ -108,14 +108,15 @@ void TrainStep::update_weights(const optim::UpdateStep& step) {
     return instance_.weights.update(
         stream, [&] { optimizer_.step(stream, step.lr, step.factor, step.step); }, dp::Arrival::at_use);
   Stream& updates = instance_.context.updates();
+  // Memory that an issued update reads is reused only after the whole update. If the previous factor was freed after
+  // this update is issued, the next small tensor could get its memory, and the compute lane would wait for this update.
+  factor_ = {};
   instance_.weights.update_beside(stream, updates, [&](const dp::Bucket& bucket) {
     std::vector<Parameter*> parameters;
     for (const dp::Bucket::Entry& e : bucket.entries) parameters.push_back(e.parameter);
     optimizer_.update(updates, parameters, step);
   });
-  // Keeps the memory of the factor. If it was freed now, the next small tensor could get it, and the compute lane would
-  // wait there for the whole update.
-  factor_ = step.factor;
+  factor_ = step.factor;  // freed before the next update is issued
 }
 
 StepResult TrainStep::run(const data::Source& source, Progress& progress) {
@@ -156,6 +157,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   };
   // Backward overwrites gradients, which an update on the separate queue still reads. The wait costs little: a forward
   // of all parts of the model on this rank comes first, and already waits for the update of every weight that it uses.
+  // The loss writes gradients of the head in forward, after it has used the head and thus waited for its update.
   const auto before_backward = [&] {
     if (updates_beside()) instance_.weights.complete(stream);
   };
