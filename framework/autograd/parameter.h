@@ -48,8 +48,8 @@ class HeldWeight {
       : weights_(weights), gathered_(std::move(gathered)) {}
 
   bool defined() const { return weights_.defined(); }
-  /// Makes `stream` wait until the weights are gathered, and returns them. Not collective. Throws std::logic_error if
-  /// the object is default-constructed.
+  /// Makes `stream` wait until the weights are updated and gathered, and returns them. Not collective. Throws
+  /// std::logic_error if the object is default-constructed.
   Tensor on(Stream& stream) const;
 
  private:

@@ -13,7 +13,7 @@ using tensor::Tensor;
 
 class Parameter;
 
-/// Result of a gather of weights from other ranks.
+/// Weights that were requested from their storage, perhaps while they are gathered from other ranks or updated.
 struct GatheredWeights {
   std::shared_ptr<const void> stay;  // keeps the weights in memory while it exists; null if they are always in memory
   device::Event arrived;             // done when the weights may be read

@@ -51,8 +51,9 @@ class WeightBuckets final : public autograd::WeightStorage {
   /// for each trainable bucket in the order in which a forward uses the buckets, calls `change`, which may write the
   /// owned weights of the bucket on `beside`, and gathers the new weights. Work on `stream` continues meanwhile, and
   /// waits for a bucket only at the use of one of its weights. Exception: under Zero::weights, a use also waits for the
-  /// update of the unit that it gathers ahead. Until complete(), work on `stream` must write nothing that `change`
-  /// reads, such as gradients.
+  /// update of the unit that it gathers ahead. Work on `stream` may write what `change` reads for a bucket, such as
+  /// gradients, only after complete() or after a use of a weight of the bucket. Collective, with update()'s condition
+  /// on held weights.
   void update_beside(Stream& stream, Stream& beside, const std::function<void(const Bucket&)>& change);
   /// Makes later work on `stream` wait for the whole last update: for all gathers and, after update_beside(), for all
   /// calls of `change`. Not collective.

@@ -44,7 +44,7 @@ void move_by_one_ulp(Parameter& p, ModelInstance& instance) {
 void inject_weight_fault(int rank, int64_t step, ModelInstance& instance) {
   const auto f = fault_of_step(rank, step);
   if (!f) return;
-  instance.weights.complete(instance.context.compute());  // gathers read the weights that a fault changes
+  instance.weights.complete(instance.context.compute());  // updates and gathers use the weights
   if (f->kind == "flip") flip_a_bit(instance);
   if (f->kind == "ulp") move_by_one_ulp(**instance.parameters.begin(), instance);
   if (f->kind == "nan") ruin_a_weight(instance);

@@ -9,7 +9,8 @@ namespace hexad::train {
 
 /// Work that is due after a step. A member is true if its work is due.
 struct Due {
-  bool weights = false;     // gathers of new weights must end in this step, because the next step cannot hide them
+  bool weights = false;     // updates and gathers of weights must end in this step, because later work reads weights or
+                            // states in another way than a step, or no step follows that could hide them
   bool evaluation = false;  // evaluation of a sample of the held-out set
   bool save = false;        // regular save, which may fail under checkpoint.on_failure: go_on
   bool last_save = false;   // save at the end of a stage or run, which must succeed
