@@ -114,8 +114,8 @@ struct OptimConfig {
       "AdamW: storage of the f32 main weights of bf16 weights: f32, or rest, which stores only the 16 bits that the "
       "bf16 weight does not contain. rest needs half the memory, and its results are bitwise identical");
     v("overlap", overlap,
-      "on a GPU, update the weights on a separate queue while the next forward computes; each layer waits for its own "
-      "weights only. Results are bitwise identical. On a CPU, updates always end before the next forward begins");
+      "on a GPU, update the weights on a separate queue while the next forward computes. A layer waits for the buckets "
+      "of its weights. Results are bitwise identical. On a CPU, updates always end before the next forward begins");
     v("muon_momentum", muon_momentum, "Muon: decay rate of the momentum", at_least(0), less_than(1));
     v("muon_iterations", muon_iterations, "Muon: number of Newton-Schulz iterations that orthogonalise an update",
       at_least(1));

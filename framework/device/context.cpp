@@ -61,6 +61,10 @@ Stream& DeviceContext::host_stream() {
 
 void DeviceContext::run_lanes_on_threads(bool wanted) {
   if (wanted == lanes_have_threads_) return;
+  if (kind_ == DeviceKind::cuda || kind_ == DeviceKind::emulated) {
+    lanes_have_threads_ = wanted;  // lanes are queues of the device, which may have pending work, and remain
+    return;
+  }
   for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy})
     lanes_[base::ordinal(lane)] = backend_->make_lane(lane, wanted);
   lanes_have_threads_ = wanted;

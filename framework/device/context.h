@@ -47,9 +47,9 @@ class DeviceContext {
   /// True if the latest run_lanes_on_threads() or, without one, Options::worker_lanes requested a thread for each lane
   /// except compute.
   bool lanes_have_threads() const { return lanes_have_threads_; }
-  /// Sets whether each lane except compute has its own thread. Devices whose lanes are queues of the device ignore this
-  /// setting. The lanes except compute must have no pending work. Throws std::logic_error on a meta device if `wanted`
-  /// is true.
+  /// Sets whether each lane except compute has its own thread. Without effect on lanes that are queues of a device,
+  /// which may have pending work. Other lanes except compute must have none. Throws std::logic_error on a meta device
+  /// if `wanted` is true.
   void run_lanes_on_threads(bool wanted);
 
   /// Copies memory as Backend::copy describes. All copies between host and device use this function, except copies of

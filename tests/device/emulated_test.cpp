@@ -94,6 +94,22 @@ std::string message_of(const F& call) {
   }
 }
 
+// A change of the schedule may ask for threads while lanes still have work, for example copies of updated weights.
+TEST_F(EmulatedDevice, LanesWithPendingWorkRemainIfThreadsAreWanted) {
+  Gate gate;
+  lane(Lane::copy).launch({}, [&] { gate.wait(); });
+  const Event end = lane(Lane::copy).record();
+  const Stream* const before = &lane(Lane::copy);
+  for (const bool wanted : {true, false}) {
+    device.run_lanes_on_threads(wanted);
+    EXPECT_EQ(device.lanes_have_threads(), wanted);
+    EXPECT_EQ(&lane(Lane::copy), before);
+    EXPECT_FALSE(end.done());
+  }
+  gate.let_go();
+  end.wait();
+}
+
 TEST_F(EmulatedDevice, TakesNoHostWork) {
   EXPECT_EQ(message_of([&] { device.compute().run([] {}); }),
             "[emulated device] host work was appended to the queue 'compute'; expected kernels and copies");
