@@ -176,9 +176,21 @@ struct SwigluKernels {
   static const SwigluKernels of_reference, of_cpu, of_cuda;
 };
 
-/// First product of SwiGLU experts, and their activation. A backend may compute both in one launch, so that the
-/// activation does not read gate and up again. The results equal the results of GroupedMatmulKernels and SwigluKernels
-/// up to rounding. On a CPU, they are bitwise identical.
+/// Results of GroupedSwigluKernels::backward: the gradient of gate and up [R, 2 F], the recomputed activation [R, F]
+/// and the gradient of the weights [R] (acc). An undefined `dweights` is not computed. The values of `product` are then
+/// unspecified, because backends may use its memory for the gradient of the activation.
+struct GroupedSwigluGradients {
+  Tensor dgate_up, product;
+  Tensor dweights{};
+  static constexpr auto tensors() {
+    return std::array{&GroupedSwigluGradients::dgate_up, &GroupedSwigluGradients::product,
+                      &GroupedSwigluGradients::dweights};
+  }
+};
+
+/// A product of SwiGLU experts together with their activation. A backend may compute both in one launch, so that the
+/// activation does not read the result of the product again. The results equal the results of GroupedMatmulKernels and
+/// SwigluKernels up to rounding. On a CPU, they are bitwise identical.
 struct GroupedSwigluKernels {
   /// Computes gate_up[R, 2 F] = x[R, D] w^T like GroupedMatmulKernels::forward, with w[E, 2 F, D]. The first F columns
   /// are gate, and the last F columns are up. From these rounded values, computes activated[R, F] = gate *
@@ -187,8 +199,18 @@ struct GroupedSwigluKernels {
   Kernel<void(Stream&, Out<Tensor> gate_up, Out<Tensor> activated, const Tensor& x, const Tensor& w,
               const GroupOffsets&, const Tensor& weights)>
       forward;
+  /// Computes the gradient dactivated[R, F] = dout[R, D] w like GroupedMatmulKernels::input_gradient, with w[E, D, F],
+  /// the weights of the product that follows the activation. From the rounded values of dactivated, computes the
+  /// gradients like SwigluKernels::backward. gate_up[R, 2 F] and `weights` are as in forward. For rows that belong to
+  /// no group, the values of all results are unspecified. No operand may be another.
+  Kernel<void(Stream&, Out<GroupedSwigluGradients> gradients, const Tensor& dout, const Tensor& w, const GroupOffsets&,
+              const Tensor& gate_up, const Tensor& weights)>
+      backward;
 
-  static constexpr auto entries() { return std::tuple{Named{"forward", &GroupedSwigluKernels::forward}}; }
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &GroupedSwigluKernels::forward},
+                      Named{"backward", &GroupedSwigluKernels::backward}};
+  }
   static const GroupedSwigluKernels of_reference, of_cpu, of_cuda;
 };
 

@@ -62,14 +62,28 @@ double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong) {
   return largest;
 }
 
+// Returns the largest relative difference of two corresponding pieces of two vectors. The last piece also begins
+// `piece` elements before the end, so it overlaps with the piece before it.
+double largest_difference_of_vectors(Stream& s, const Tensor& right, const Tensor& wrong) {
+  const int64_t count = right.numel(), columns = std::min(count, piece), whole = count - count % columns;
+  const auto between = [&](int64_t begin, int64_t end) {
+    const auto pieces = [&](const Tensor& t) { return t.slice(0, begin, end).reshape({-1, columns}); };
+    return largest_difference(s, pieces(right), pieces(wrong));
+  };
+  return std::max(between(0, whole), between(count - columns, count));
+}
+
 // Divides the given rows of two tensors [R, ...] into pieces of equal width, and returns the largest relative
-// difference of two corresponding pieces. If the width of a row is not a multiple of 32, whole rows are compared.
+// difference of two corresponding pieces. If the width of a row is not a multiple of 32, whole rows are compared. The
+// pieces of vectors [R] are elements of adjacent rows.
 double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong, ContestRows rows) {
   base::require(right.shape() == wrong.shape() && right.dtype() == wrong.dtype(), "[duel] a result is ", right.dtype(),
                 " ", right.shape(), " in the plain implementation and ", wrong.dtype(), " ", wrong.shape(),
                 " in the candidate; expected equal dtypes and shapes");
   const int64_t width = right.dim(0) == 0 ? 0 : right.numel() / right.dim(0);
   if (width == 0) return 0;
+  if (right.rank() == 1)
+    return largest_difference_of_vectors(s, right.slice(0, rows.begin, rows.end), wrong.slice(0, rows.begin, rows.end));
   const int64_t divisor = std::gcd(width, piece), columns = divisor < fewest ? width : divisor;
   const int64_t step = std::max<int64_t>(1, block / width);
   double largest = 0;
@@ -101,9 +115,10 @@ void Duel::run_candidate(Stream& s, const std::vector<Tensor>& right, const Way&
     const std::vector<Tensor> results = candidate(s);
     base::require(results.size() == right.size(), "[duel] the candidate has ", results.size(),
                   " results, and the plain implementation has ", right.size(), "; expected equal numbers");
+    double tolerance = 0;
+    for (const Tensor& t : right) tolerance = std::max(tolerance, base::tolerance(t.dtype(), terms));
     for (size_t i = 0; i < right.size(); ++i)
-      score_.error = std::max(
-          score_.error, largest_difference(s, right[i], results[i], rows) / base::tolerance(right[i].dtype(), terms));
+      score_.error = std::max(score_.error, largest_difference(s, right[i], results[i], rows) / tolerance);
   }
   // The first computations also load kernels and allocate memory, so they are not measured.
   const double of_plain = seconds_of(s, plain), of_candidate = seconds_of(s, candidate);

@@ -63,9 +63,9 @@ class MoeLayer {
   void time_by(schedule::LayerClock* clock) { settings_.clock = clock; }
   /// Sets the kernels that convert rows to the wire format; null: the kernels of the device.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
-  /// Sets the duel that decides schedule.fused if schedule.fused is unset (auto). If `duel` is null, unset means off.
+  /// Sets the duels that decide schedule.fused if schedule.fused is unset (auto). If `duels` is null, unset means off.
   /// Has no effect on experts that cannot be fused (Experts::can_fuse).
-  void fuse_by(kernels::Duel* duel) { settings_.duel = experts_.can_fuse() ? duel : nullptr; }
+  void fuse_by(FusedDuels* duels) { settings_.duels = experts_.can_fuse() ? duels : nullptr; }
   /// Replaces the schedule. `order` is the issue order named by s.order. Call this function between steps, with the
   /// same arguments on all ranks.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }

@@ -2,12 +2,16 @@
 # All ranks decide `schedule.moe.fused: auto` together in the first step, after a trial in a child process of each rank.
 . "$(dirname "$0")/cli.sh"
 
-# `decision RANK`: prints on or off, as in the log of the rank.
-decision() { sed -nE 's/.*schedule\.moe\.fused: (on|off) \(.*/\1/p' "run/log/rank-000$1.log"; }
+# `decisions RANK`: prints on or off for forward and for backward, as in the log of the rank.
+decisions() { sed -nE 's/.*schedule\.moe\.fused: (on|off) in (forward|backward) \(.*/\2 \1/p' "run/log/rank-000$1.log" | xargs; }
 
 test_bench_fused_compares_both_ways() {
+  local direction
   expect 0 "$HEXAD" bench fused --rows 70 --hidden 40 --width 24 --experts 3
-  expect_text out "one call " "two calls " "largest error 0 times the tolerance"
+  for direction in forward backward; do
+    grep -qE "^$direction: one call .* two calls .* largest error 0 times the tolerance" out ||
+      failed "the output has no line for $direction: $(cat out)"
+  done
   expect 2 "$HEXAD" bench fused --device meta
   expect 2 "$HEXAD" bench fused --rows 0
 }
@@ -15,15 +19,16 @@ test_bench_fused_compares_both_ways() {
 test_all_ranks_decide_alike_in_the_first_step() {
   local rank
   expect 0 ranks 2 train tiny.yaml parallel.ep=2 train.steps=2 schedule.moe.fused=auto
-  for rank in 0 1; do expect_count 1 "run/log/rank-000$rank.log" " contests, with errors of up to "; done
-  [[ $(decision 0) =~ ^(on|off)$ ]] || failed "the decision is '$(decision 0)', expected on or off"
-  expect_equal "$(decision 0)" "$(decision 1)"
+  for rank in 0 1; do expect_count 2 "run/log/rank-000$rank.log" " contests, with errors of up to "; done
+  [[ $(decisions 0) =~ ^forward\ (on|off)\ backward\ (on|off)$ ]] ||
+    failed "the decisions are '$(decisions 0)', expected on or off in forward and in backward"
+  expect_equal "$(decisions 0)" "$(decisions 1)"
 }
 
 test_trial_that_cannot_run_means_off() {
   TMPDIR=$PWD/nowhere expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.moe.fused=auto
-  expect_equal "$(decision 0)" off
-  expect_text run/log/rank-0000.log "schedule.moe.fused: off (the trial failed on at least one rank)"
+  expect_equal "$(decisions 0)" "forward off backward off"
+  expect_text run/log/rank-0000.log "schedule.moe.fused: off in forward (the trial failed on at least one rank)"
   expect_no_text run/log/rank-0000.log " contests"
 }
 
@@ -31,7 +36,7 @@ test_trial_that_cannot_run_means_off() {
 # trial.
 test_trial_that_does_not_end_means_off() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.moe.fused=auto distributed.watchdog_seconds=0.003
-  expect_equal "$(decision 0)" off
+  expect_equal "$(decisions 0)" "forward off backward off"
   expect_text run/log/rank-0000.log "the process did not end within "
   expect_no_text run/log/rank-0000.log " contests"
 }

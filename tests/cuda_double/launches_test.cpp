@@ -92,14 +92,14 @@ LaunchCounts without_products(LaunchCounts counts) {
   return counts;
 }
 
-// Counts the launches of an MoE layer, without its products. If schedule.fused is unset, `duel` decides whether the
+// Counts the launches of an MoE layer, without its products. If schedule.fused is unset, `duels` decide whether the
 // experts are fused.
 Launches::Counts count_moe_layer(const std::vector<std::string>& overrides, const moe::MoeSchedule& schedule = {},
-                                 kernels::Duel* duel = nullptr, Dtype dtype = Dtype::f32) {
+                                 moe::FusedDuels* duels = nullptr, Dtype dtype = Dtype::f32) {
   Launches l(overrides, dtype);
   moe::MoeLayer layer({l.config, 0, 0, layers::Registry().router_of(l.config), schedule, moe::alternating_order()},
                       l.builder() / "moe");
-  layer.fuse_by(duel);
+  layer.fuse_by(duels);
   layers::ModelStatistics statistics(1, l.config.moe.experts, l.context);
   auto [forward, backward] = l.count([&](Tape& t, const Value& x) {
     const auto out = layer(t, x, {.batch = l.batch, .statistics = &statistics.layers});
@@ -154,22 +154,26 @@ TEST(Launches, SlotRowsAreNotMarkedIfTheirTokensAreKnown) {
 
 TEST(Launches, FusedExpertsHaveNoSeparateActivation) {
   using Winner = kernels::Duel::Winner;
-  const auto forward_of = [](std::optional<moe::Fused> fused, std::optional<Winner> winner) {
+  const auto count_of = [](std::optional<moe::Fused> fused, std::optional<Winner> winner) {
     moe::MoeSchedule s;
     s.fused = fused;
-    kernels::Duel duel;
-    if (winner) duel.decide(*winner);
-    return count_moe_layer({"model.moe.expert_hidden=128"}, s, winner ? &duel : nullptr, Dtype::bf16).forward;
+    moe::FusedDuels duels;
+    if (winner) duels.forward.decide(*winner), duels.backward.decide(*winner);
+    return count_moe_layer({"model.moe.expert_hidden=128"}, s, winner ? &duels : nullptr, Dtype::bf16);
   };
-  for (const LaunchCounts& fused : {forward_of(moe::Fused::on, {}), forward_of({}, Winner::candidate)}) {
-    EXPECT_FALSE(fused.contains("swiglu"));
-    EXPECT_EQ(fused.at("grouped swiglu"), 1);
+  for (const Launches::Counts& fused : {count_of(moe::Fused::on, {}), count_of({}, Winner::candidate)}) {
+    for (const LaunchCounts& direction : {fused.forward, fused.backward}) {
+      EXPECT_FALSE(direction.contains("swiglu"));
+      EXPECT_EQ(direction.at("grouped swiglu"), 1);
+    }
+    EXPECT_EQ(fused.backward.at("grouped swiglu: weights"), 1);
   }
-  for (const LaunchCounts& plain : {forward_of(moe::Fused::off, {}), forward_of(moe::Fused::off, Winner::candidate),
-                                    forward_of({}, Winner::plain), forward_of({}, {})}) {
-    EXPECT_EQ(plain.at("swiglu"), 1);
-    EXPECT_FALSE(plain.contains("grouped swiglu"));
-  }
+  for (const Launches::Counts& plain : {count_of(moe::Fused::off, {}), count_of(moe::Fused::off, Winner::candidate),
+                                        count_of({}, Winner::plain), count_of({}, {})})
+    for (const LaunchCounts& direction : {plain.forward, plain.backward}) {
+      EXPECT_EQ(direction.at("swiglu"), 1);
+      EXPECT_FALSE(direction.contains("grouped swiglu"));
+    }
 }
 
 TEST(Launches, QueriesAndKeysAreRotatedInOneLaunch) {

@@ -103,6 +103,29 @@ void grouped_swiglu(K k, Trial& r) {
     }
 }
 
+// Like grouped_swiglu(), for the gradients. The results of rows that belong to no group are unspecified.
+void grouped_swiglu_gradients(K k, Trial& r) {
+  constexpr int64_t width = 384;
+  const GroupOffsets host = GroupOffsets::on_host(offsets()),
+                     device{.groups = experts, .max_rows = 138, .device = r.values(offsets(), {experts + 1})};
+  const int64_t begin = offsets().front(), end = offsets().back();
+  const Tensor dout = r.normal({tokens, hidden}), w = r.normal({experts, hidden, width}),
+               gate_up = r.normal({tokens, 2 * width});
+  const auto compare = [&](const Tensor& t, Shape shape, int64_t terms) {
+    reference_table.pointwise.copy(r.host_stream, r.output(shape, terms), t.slice(0, begin, end));
+  };
+  for (const GroupOffsets& groups : {host, device})
+    for (const Tensor& weights : {Tensor{}, r.normal({tokens}, r.acc())}) {
+      const Tensor dgate_up = r.scratch({tokens, 2 * width}, r.dtype), product = r.scratch({tokens, width}, r.dtype),
+                   dweights = weights.defined() ? r.scratch({tokens}, r.acc()) : Tensor{};
+      k.grouped_swiglu.backward(r.stream, {dgate_up, product, dweights}, dout, w, groups, gate_up, weights);
+      compare(dgate_up, {end - begin, 2 * width}, hidden);
+      if (!weights.defined()) continue;
+      compare(product, {end - begin, width}, 1);
+      compare(dweights, {end - begin}, hidden + width);
+    }
+}
+
 struct Heads {
   int64_t queries, keys, size;
 };
@@ -193,6 +216,8 @@ std::vector<Case> aligned_cases() {
       {"large_router_product", entry(&KernelTable::matmul, &MatmulKernels::forward), large_router_product},
       {"grouped", entry(&KernelTable::grouped_matmul, &GroupedMatmulKernels::forward), grouped},
       {"grouped_swiglu", entry(&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward), grouped_swiglu},
+      {"grouped_swiglu_gradients", entry(&KernelTable::grouped_swiglu, &GroupedSwigluKernels::backward),
+       grouped_swiglu_gradients},
       {"rotary", entry(&KernelTable::rotary, &RotaryKernels::apply), [](K k, Trial& r) { rotary(k, r, 64); }},
       {"rotary_of_a_part", entry(&KernelTable::rotary, &RotaryKernels::apply), [](K k, Trial& r) { rotary(k, r, 16); }},
       {"swiglu", entry(&KernelTable::swiglu, &SwigluKernels::forward), swiglu},

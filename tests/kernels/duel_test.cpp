@@ -73,6 +73,37 @@ TEST_P(DuelOn, ElementThatIsNotANumberIsFound) {
   EXPECT_FALSE(duel_.score().agrees());
 }
 
+// A sum of one row may be almost zero because its addends cancel, so that its own relative error means nothing.
+TEST_P(DuelOn, ElementsOfVectorsAreComparedTogether) {
+  const auto vector = [&](float small, float large) {
+    std::vector<float> values(300, 1.0f);
+    values[17] = small, values[299] = large;
+    return [t = Tensor::from<float>(values, {300}, context_)](Stream&) { return std::vector<Tensor>{t}; };
+  };
+  const auto contest_with = [&](const Way& candidate) {
+    Duel duel;
+    duel.contest(context_.compute(), vector(1e-9f, 1), candidate, {0, 300}, 1);
+    return duel.score();
+  };
+  EXPECT_TRUE(contest_with(vector(3e-9f, 1)).agrees());
+  EXPECT_FALSE(contest_with(vector(1e-3f, 1)).agrees());
+  EXPECT_FALSE(contest_with(vector(1e-9f, 1.001f)).agrees()) << "the last element";
+}
+
+// Sums in f32 of values that are rounded to bf16 have the errors of bf16.
+TEST_P(DuelOn, ToleranceIsThatOfTheLeastPreciseResult) {
+  const auto results = [&](float sum, bool rounded) {
+    std::vector<Tensor> all{Tensor::from<float>(std::vector<float>(40, sum), {40}, context_)};
+    if (rounded) all.push_back(Tensor::from<bf16>(std::vector<bf16>(40, bf16(1.0f)), {40}, context_));
+    return [all](Stream&) { return all; };
+  };
+  for (const bool rounded : {false, true}) {
+    Duel duel;
+    duel.contest(context_.compute(), results(1, rounded), results(1.001f, rounded), {0, 40}, 1);
+    EXPECT_EQ(duel.score().agrees(), rounded) << duel.score().error;
+  }
+}
+
 TEST_P(DuelOn, RowsOutsideOfTheContestAreNotCompared) {
   contest(copy(0, 1), {1, rows});
   contest(copy(5 * width, 1), {0, 5});

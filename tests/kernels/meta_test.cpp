@@ -82,6 +82,35 @@ TEST(MetaKernels, CountFusedExpertsLikeTheirTwoKernels) {
   EXPECT_TRUE(issues[1].work == issues[3].work);
 }
 
+TEST(MetaKernels, CountGradientsOfFusedExpertsLikeTheirTwoKernels) {
+  const auto run = std::make_shared<MetaRun>(DeviceKind::cpu);
+  run->record_issues();
+  device::DeviceContext context({.kind = DeviceKind::meta, .meta = run});
+  const kernels::KernelTable& k = kernels::kernels(context);
+  Stream& stream = context.compute();
+  const auto empty = [&](const Shape& shape) { return Tensor::empty(shape, Dtype::bf16, context); };
+  const Tensor dout = empty({5, 3}), w = empty({4, 3, 7}), gate_up = empty({5, 14}), dgate_up = empty({5, 14}),
+               product = empty({5, 7}), weights = Tensor::empty({5}, Dtype::f32, context),
+               dweights = Tensor::like(weights);
+  const std::vector<int64_t> list{0, 1, 1, 1, 4};  // the last row belongs to no expert
+  const GroupOffsets offsets = GroupOffsets::on_host(list);
+  k.grouped_swiglu.backward(stream, {dgate_up, product, dweights}, dout, w, offsets, gate_up, weights);
+  EXPECT_EQ(run->product_flops, 2 * 4 * 3 * 7);
+  k.grouped_swiglu.backward(stream, {dgate_up, product}, dout, w, offsets, gate_up, {});
+  const Tensor dgate = dgate_up.slice(1, 0, 7), dup = dgate_up.slice(1, 7, 14), gate = gate_up.slice(1, 0, 7),
+               up = gate_up.slice(1, 7, 14);
+  k.grouped_matmul.input_gradient(stream, product, dout, w, offsets, Write::replace);
+  k.swiglu.backward(stream, {dgate, dup, product, dweights}, product, {gate, up, weights});
+  k.swiglu.backward(stream, {dgate, dup}, product, {gate, up});
+  const auto& issues = run->issues()->issues();
+  ASSERT_EQ(issues.size(), 7U);
+  EXPECT_EQ(issues[0].family, "grouped_swiglu");
+  EXPECT_TRUE(issues[0].work == issues[4].work);
+  EXPECT_TRUE(issues[1].work == issues[5].work);
+  EXPECT_TRUE(issues[2].work == issues[4].work);
+  EXPECT_TRUE(issues[3].work == issues[6].work);
+}
+
 TEST(MetaKernels, CountTheOperationsOfAttention) {
   Meta m;
   const Tensor q = m.empty({16, 2, 4}), k = m.empty({16, 1, 4}), sums = m.empty({16, 2}, Dtype::f32);

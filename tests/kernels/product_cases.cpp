@@ -124,6 +124,20 @@ std::vector<Case> grouped_cases() {
   };
 }
 
+// Computes the gradients. `product` is compared if the weights have a gradient, which is compared in the dtype of the
+// trial: its addends are products of a gradient that is rounded to this dtype.
+void grouped_swiglu_gradients(K k, Trial& r, const Tensor& dout, const Tensor& w, const GroupOffsets& groups,
+                              const Tensor& gate_up, const Tensor& weights) {
+  const int64_t t = dout.dim(0), d = dout.dim(1), f = w.dim(2);
+  if (!weights.defined())
+    return k.grouped_swiglu.backward(r.stream, {r.output({t, 2 * f}, d), r.scratch({t, f}, r.dtype)}, dout, w, groups,
+                                     gate_up, weights);
+  const Tensor dweights = r.scratch({t}, r.acc());
+  k.grouped_swiglu.backward(r.stream, {r.output({t, 2 * f}, d), r.output({t, f}), dweights}, dout, w, groups, gate_up,
+                            weights);
+  reference_table.pointwise.copy(r.host_stream, r.output({t}, d + f), dweights);
+}
+
 // A Hopper card uses separate launches for experts with 33 features. It can use one launch for experts with 128
 // features.
 std::vector<Case> grouped_swiglu_cases() {
@@ -137,6 +151,18 @@ std::vector<Case> grouped_swiglu_cases() {
              const Tensor w = r.normal({experts, 2 * f, d});
              for_each_side(r, offsets_of_all(t), [&](const GroupOffsets& groups) {
                k.grouped_swiglu.forward(r.stream, r.output({t, 2 * f}, d), r.output({t, f}, d), x, w, groups, weights);
+             });
+           }
+       }},
+      {"grouped_swiglu_backward", entry(&KernelTable::grouped_swiglu, &GroupedSwigluKernels::backward),
+       [](K k, Trial& r) {
+         const int64_t t = r.size.rows, d = r.size.width;
+         const Tensor dout = r.normal({t, d});
+         for (const int64_t f : {features, int64_t{128}})
+           for (const Tensor& weights : {Tensor{}, r.normal({t}, r.acc())}) {
+             const Tensor w = r.normal({experts, d, f}), gate_up = r.normal({t, 2 * f});
+             for_each_side(r, offsets_of_all(t), [&](const GroupOffsets& groups) {
+               grouped_swiglu_gradients(k, r, dout, w, groups, gate_up, weights);
              });
            }
        }}};

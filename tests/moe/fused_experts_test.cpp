@@ -1,4 +1,4 @@
-// Experts that compute their first product and activation in one kernel call, and duels between fused and plain calls.
+// Experts that compute a product and their activation in one kernel call, and duels between fused and plain calls.
 #include <gtest/gtest.h>
 
 #include "framework/base/tolerance.h"
@@ -66,13 +66,22 @@ TEST(FusedExperts, DuelUsesThePlainResultsAndFindsEqualFusedResults) {
     SCOPED_TRACE(l.name);
     comm::with_ranks(l.ranks, [&](const comm::ProcessGroup& world) {
       const auto expected = ScheduledLayer(world, l.overrides).run();
-      Duel duel;
+      moe::FusedDuels duels;
       ScheduledLayer contested(world, joined(l.overrides, open));
-      contested.layer.fuse_by(&duel);
+      contested.layer.fuse_by(&duels);
       const auto result = contested.run();
       expect_bitwise(expected.y, result.y);
       expect_bitwise(expected.dx, result.dx);
-      EXPECT_TRUE(duel.score().agrees()) << duel.score().failure << duel.score().error;
+      ASSERT_EQ(expected.gradients.size(), result.gradients.size());
+      for (size_t i = 0; i < expected.gradients.size(); ++i)
+        expect_bitwise(expected.gradients[i], result.gradients[i], Zeros::expected);
+      const kernels::DuelScore &forward = duels.forward.score(), &backward = duels.backward.score();
+      EXPECT_TRUE(forward.agrees()) << forward.failure << forward.error;
+      if (l.name == "ReuseS1") {
+        EXPECT_EQ(backward.contests, 0) << "the backward pass of memory reuse has no fused call";
+        return;
+      }
+      EXPECT_TRUE(backward.agrees()) << backward.failure << backward.error;
     });
   }
 }
@@ -81,12 +90,20 @@ TEST(FusedExperts, DecidedDuelHasNoMoreContests) {
   comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
     const auto expected = ScheduledLayer(world, {}).run();
     for (const Duel::Winner winner : {Duel::Winner::plain, Duel::Winner::candidate}) {
-      Duel duel;
-      duel.decide(winner);
-      ScheduledLayer decided(world, open);
-      decided.layer.fuse_by(&duel);
-      expect_alike(expected, decided.run(), Dtype::f64);
-      EXPECT_EQ(duel.score().contests, 0);
+      moe::FusedDuels duels;
+      const auto run = [&] {
+        ScheduledLayer layer(world, open);
+        layer.layer.fuse_by(&duels);
+        return layer.run();
+      };
+      duels.forward.decide(winner);
+      expect_alike(expected, run(), Dtype::f64);
+      EXPECT_EQ(duels.forward.score().contests, 0);
+      const int64_t contests = duels.backward.score().contests;
+      EXPECT_GT(contests, 0) << "backward is not decided";
+      duels.backward.decide(winner);
+      expect_alike(expected, run(), Dtype::f64);
+      EXPECT_EQ(duels.backward.score().contests, contests);
     }
   });
 }
@@ -99,14 +116,14 @@ TEST(FusedExperts, AutoWithoutADuelIsPlain) {
 
 TEST(FusedExperts, GeluExpertsHaveNoDuel) {
   comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
-    Duel duel;
+    moe::FusedDuels duels;
     ScheduledLayer gelu(world, {"model.moe.expert=gelu"});
     moe::MoeSchedule s;
     s.fused.reset();
     gelu.layer.reschedule(s, moe::alternating_order());
-    gelu.layer.fuse_by(&duel);
+    gelu.layer.fuse_by(&duels);
     gelu.run();
-    EXPECT_EQ(duel.score().contests, 0);
+    EXPECT_EQ(duels.forward.score().contests + duels.backward.score().contests, 0);
   });
 }
 

@@ -1,4 +1,4 @@
-// Decision of a run with schedule.moe.fused=auto: trial, duel in the first step, and checkpoints.
+// Decisions of a run with schedule.moe.fused=auto: trial, duels in the first step, and checkpoints.
 #include "tools/train/expert_duel.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,10 @@ std::string log_of(const Scratch& folder, int rank = 0) {
   return text.str();
 }
 
-std::string device() { return std::string(device::name_of(test_device())); }
+std::string decision_of(std::string_view forward, std::string_view backward) {
+  return base::cat(device::name_of(test_device()), " forward ", forward, ", backward ", backward);
+}
+std::string plain() { return decision_of("plain", "plain"); }
 
 TEST(ExpertDuel, FirstStepDecidesAndCheckpointsKeepTheDecision) {
   const Scratch folder;
@@ -64,9 +67,16 @@ TEST(ExpertDuel, FirstStepDecidesAndCheckpointsKeepTheDecision) {
   ASSERT_EQ(train_in(folder, trial.prove()), ExitCode::done);
   EXPECT_EQ(trial.calls, 1);
   const std::string decision = fused_at(folder, 1);
-  EXPECT_TRUE(decision == device() + " fused" || decision == device() + " plain") << decision;
+  EXPECT_TRUE(decision == decision_of("fused", "plain") || decision == decision_of("plain", "fused") ||
+              decision == decision_of("fused", "fused") || decision == plain())
+      << decision;
   EXPECT_EQ(fused_at(folder, 3), decision);
-  EXPECT_NE(log_of(folder).find(" contests, with errors of up to "), std::string::npos) << log_of(folder);
+  for (const char* direction : {" in forward (fused ", " in backward (fused "}) {
+    const size_t at = log_of(folder).find(direction);
+    ASSERT_NE(at, std::string::npos) << log_of(folder);
+    EXPECT_NE(log_of(folder).find(" contests, with errors of up to ", at), std::string::npos) << log_of(folder);
+  }
+  EXPECT_EQ(log_of(folder).find(" in 0 contests"), std::string::npos) << "both directions have contests";
 }
 
 TEST(ExpertDuel, ResumedRunKeepsTheDecisionWithoutATrial) {
@@ -83,7 +93,7 @@ TEST(ExpertDuel, FailedTrialSelectsThePlainKernels) {
   const Scratch folder;
   Trial trial{.answer = "exit code 139: killed"};
   ASSERT_EQ(train_in(folder, trial.prove()), ExitCode::done);
-  EXPECT_EQ(fused_at(folder, 1), device() + " plain");
+  EXPECT_EQ(fused_at(folder, 1), plain());
   EXPECT_NE(log_of(folder).find("exit code 139: killed"), std::string::npos) << log_of(folder);
   EXPECT_EQ(log_of(folder).find(" contests"), std::string::npos) << "there is no duel after a failed trial";
 }
@@ -96,7 +106,7 @@ TEST(ExpertDuel, FailureOnOneRankSelectsThePlainKernelsOnAllRanks) {
     ASSERT_EQ(train_on(world, folder, trial.prove(), {"parallel.ep=2"}), ExitCode::done);
     EXPECT_EQ(trial.calls, 1);
     const std::string log = log_of(folder, world.rank());
-    EXPECT_NE(log.find("fused: off (the trial failed on at least one rank)"), std::string::npos) << log;
+    EXPECT_NE(log.find("fused: off in backward (the trial failed on at least one rank)"), std::string::npos) << log;
     EXPECT_EQ(log.find(" contests"), std::string::npos) << log;
   });
 }
@@ -113,7 +123,7 @@ TEST(ExpertDuel, TrialEndsBeforeTheWatchdogOfOtherRanks) {
 TEST(ExpertDuel, ProgramWithoutATrialUsesThePlainKernels) {
   const Scratch folder;
   ASSERT_EQ(train_in(folder, {}), ExitCode::done);
-  EXPECT_EQ(fused_at(folder, 1), device() + " plain");
+  EXPECT_EQ(fused_at(folder, 1), plain());
 }
 
 TEST(ExpertDuel, DeterministicRunsHaveNoTrial) {
@@ -157,15 +167,17 @@ TEST(FusedTrial, UsesTheShapeOfARank) {
 
 TEST(FusedTrial, FusedAndPlainKernelsAgreeForFewRowsAndExperts) {
   for (const auto& [rows, experts] : {std::pair{1, 1}, {3, 4}, {70, 5}}) {
-    const kernels::DuelScore score = try_fused({.device = test_device(),
-                                                .place = 0,
-                                                .dtype = base::Dtype::bf16,
-                                                .rows = rows,
-                                                .hidden = 40,
-                                                .width = 128,
-                                                .experts = experts});
-    EXPECT_TRUE(score.agrees()) << rows << " rows, " << score.failure << score.error;
-    EXPECT_EQ(score.contests, 6);
+    const FusedScores scores = try_fused({.device = test_device(),
+                                          .place = 0,
+                                          .dtype = base::Dtype::bf16,
+                                          .rows = rows,
+                                          .hidden = 40,
+                                          .width = 128,
+                                          .experts = experts});
+    for (const kernels::DuelScore& score : {scores.forward, scores.backward}) {
+      EXPECT_TRUE(score.agrees()) << rows << " rows, " << score.failure << score.error;
+      EXPECT_EQ(score.contests, 6);
+    }
   }
 }
 

@@ -18,6 +18,7 @@ NEEDED = {
         "grouped_weight_gradient.cu.o": ("HGMMA", "UTMALDG"),
         "grouped_weight_gradient_bf16.cu.o": ("HGMMA", "UTMALDG"),
         "swiglu_gemm.cu.o": ("HGMMA", "UTMALDG"),
+        "swiglu_gradient_gemm.cu.o": ("HGMMA", "UTMALDG"),
     }
 }
 NEEDED_EVERYWHERE = {
@@ -39,6 +40,7 @@ ATOMICS = {
     "router_loss.cu.o": ("count_kernel", "whole numbers of tokens"),
     "slots.cu.o": ("(place|histogram)_kernel", "whole numbers of slots"),
     "swiglu_gemm.cu.o": ("cutlass", "the tile scheduler's counter"),
+    "swiglu_gradient_gemm.cu.o": ("cutlass", "the tile scheduler's counter"),
 }
 
 # GPU generation to which the limits of stack and registers below apply.

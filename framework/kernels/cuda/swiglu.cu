@@ -1,3 +1,4 @@
+#include "framework/kernels/cuda/swiglu_gradient.cuh"
 #include "framework/kernels/cuda/vectors.cuh"
 #include "framework/kernels/kernel_table.h"
 
@@ -50,43 +51,10 @@ struct Backward {
   const A* weights;
 };
 
-/// Computes the gradients of N adjacent elements. Results may overwrite operands, because all N elements are read
-/// before any result is written.
-template <class D, int N>
-struct Item {
-  using A = sum_t<D>;
-  Words<D, N> dout, gate, up;
-
-  __device__ __forceinline__ void read(const D* dout_at, const D* gate_at, const D* up_at) {
-    dout = load_words<N>(dout_at);
-    gate = load_words<N>(gate_at);
-    up = load_words<N>(up_at);
-  }
-  /// Writes the results. Returns <dout, silu(gate) up> over the N elements.
-  __device__ __forceinline__ A write(D* dgate_at, D* dup_at, D* product_at, A weight) const {
-    const Vector<D, N> dy = elements(dout), gates = elements(gate), ups = elements(up);
-    Vector<D, N> dgate, dup, product;
-    A dot = 0;
-#pragma unroll
-    for (int e = 0; e < N; ++e) {
-      const A d = to<A>(dy.at[e]), g = to<A>(gates.at[e]), u = to<A>(ups.at[e]);
-      const A s = sigmoid<D>(g), y = g * s * u, weighted = d * weight;
-      dot += d * y;
-      dgate.at[e] = to<D>(weighted * u * s * (1 + g * (1 - s)));
-      dup.at[e] = to<D>(weighted * g * s);
-      product.at[e] = to<D>(y * weight);
-    }
-    store(dgate_at, dgate);
-    store(dup_at, dup);
-    if (product_at) store(product_at, product);
-    return dot;
-  }
-};
-
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads) backward_items(Backward<D> o, Items<N> items) {
   using A = sum_t<D>;
-  Item<D, N> item[at_once];
+  SwigluGradientItem<D, N> item[at_once];
   A weight[at_once];
 #pragma unroll
   for (int u = 0; u < at_once; ++u) {
@@ -118,7 +86,7 @@ __global__ void __launch_bounds__(item_threads) backward_rows(Backward<D> o) {
   constexpr int step = warp_size * N;
   A dot = 0;
   for (int64_t top = lane * N; top < o.dout.width; top += at_once * step) {
-    Item<D, N> item[at_once];
+    SwigluGradientItem<D, N> item[at_once];
 #pragma unroll
     for (int u = 0; u < at_once; ++u) {
       const int64_t c = top + u * step;

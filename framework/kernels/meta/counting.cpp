@@ -127,8 +127,8 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Counts the product, and the activation as if it were a separate kernel. Most devices have no fused kernel, and the
-// time that a fused kernel saves has not been measured.
+// Count the product, and the activation or its gradient as if it were a separate kernel. Most devices have no fused
+// kernel, and the time that a fused kernel saves has not been measured.
 const GroupedSwigluKernels grouped_swiglu{
     .forward =
         [](Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,
@@ -138,6 +138,20 @@ const GroupedSwigluKernels grouped_swiglu{
               {rows_of(offsets, x), w.dim(2), w.dim(1), groups_of(offsets), largest_of(offsets)}, Write::replace);
           const auto [gate, up] = gate_and_up(gate_up);
           Nothing<&KernelTable::swiglu, &SwigluKernels::forward>::launch(stream, activated, gate, up, weights);
+        },
+    .backward =
+        [](Stream& stream, const GroupedSwigluGradients& gradients, const Tensor& dout, const Tensor& w,
+           const GroupOffsets& offsets, const Tensor& gate_up, const Tensor& weights) {
+          const auto& [dgate_up, recomputed, dweights] = gradients;
+          product<&KernelTable::grouped_swiglu, &GroupedSwigluKernels::backward>(
+              stream, recomputed, w.dtype(), GemmPass::input_gradient,
+              {rows_of(offsets, dout), w.dim(2), w.dim(1), groups_of(offsets), largest_of(offsets)}, Write::replace);
+          const auto [dgate, dup] = gate_and_up(dgate_up);
+          const auto [gate, up] = gate_and_up(gate_up);
+          Nothing<&KernelTable::swiglu, &SwigluKernels::backward>::launch(
+              stream,
+              {.dgate = dgate, .dup = dup, .product = dweights.defined() ? recomputed : Tensor{}, .dweights = dweights},
+              recomputed, {gate, up, weights});
         },
 };
 

@@ -1,3 +1,4 @@
+#include "framework/kernels/gate_and_up.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
 
@@ -20,11 +21,23 @@ void forward(Stream& stream, const Tensor& gate_up, const Tensor& activated, con
   });
 }
 
+// `product` first contains the gradient of the activation.
+void backward(Stream& stream, const GroupedSwigluGradients& gradients, const Tensor& dout, const Tensor& w,
+              const GroupOffsets& offsets, const Tensor& gate_up, const Tensor& weights) {
+  const auto& [dgate_up, product, dweights] = gradients;
+  GroupedMatmulKernels::of_reference.input_gradient(stream, product, dout, w, offsets, Write::replace);
+  const auto [dgate, dup] = gate_and_up(dgate_up);
+  const auto [gate, up] = gate_and_up(gate_up);
+  SwigluKernels::of_reference.backward(stream, {.dgate = dgate, .dup = dup, .product = product, .dweights = dweights},
+                                       product, {gate, up, weights});
+}
+
 }  // namespace
 }  // namespace hexad::kernels::reference
 
 namespace hexad::kernels {
 
-const GroupedSwigluKernels GroupedSwigluKernels::of_reference{.forward = reference::forward};
+const GroupedSwigluKernels GroupedSwigluKernels::of_reference{.forward = reference::forward,
+                                                              .backward = reference::backward};
 
 }  // namespace hexad::kernels

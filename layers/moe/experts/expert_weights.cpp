@@ -112,8 +112,9 @@ ExpertActivations ExpertWeights::before_activation(Stream& s, const Tensor& rows
 
 ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, const RowGroups& groups,
                                              const Tensor& weights) const {
-  if (groups.duel) return contested_activations(s, rows, groups, weights);
-  return groups.fused ? fused_activations(s, rows, groups, weights) : plain_activations(s, rows, groups, weights);
+  if (groups.forward.duel) return contested_activations(s, rows, groups, weights);
+  return groups.forward.fused ? fused_activations(s, rows, groups, weights)
+                              : plain_activations(s, rows, groups, weights);
 }
 
 ExpertActivations ExpertWeights::plain_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
@@ -125,15 +126,19 @@ ExpertActivations ExpertWeights::plain_activations(Stream& s, const Tensor& rows
   return m;
 }
 
-ExpertActivations ExpertWeights::fused_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
-                                                   const Tensor& weights) const {
+void ExpertWeights::require_fusible(const RowGroups& groups) const {
   base::require(kind_ == ExpertKind::swiglu && !swiglu_limit_ && !gate_up_.bias.defined() && !groups.dense &&
                     !groups.has_shadows(),
-                "[experts] cannot compute the first product and the activation in one kernel call for experts of kind ",
+                "[experts] cannot compute a product and the activation in one kernel call for experts of kind ",
                 base::enum_name(kind_), swiglu_limit_ ? ", with a limit" : "",
                 gate_up_.bias.defined() ? ", with biases" : "", groups.dense ? ", with dense products" : "",
                 groups.has_shadows() ? ", with shadows" : "",
                 "; expected SwiGLU experts without biases and limits, grouped products, and no shadows");
+}
+
+ExpertActivations ExpertWeights::fused_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                                   const Tensor& weights) const {
+  require_fusible(groups);
   const Tensor w = gate_up_.matrices(s);
   const ExpertActivations m{empty_rows(rows, w.dim(1)), empty_rows(rows, w.dim(1) / 2), weights};
   kernels_of(rows).grouped_swiglu.forward(s, m.gate_up, m.activated, rows, w, groups.rows, weights);
@@ -143,7 +148,7 @@ ExpertActivations ExpertWeights::fused_activations(Stream& s, const Tensor& rows
 ExpertActivations ExpertWeights::contested_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
                                                        const Tensor& weights) const {
   const auto results = [](ExpertActivations m) { return std::vector<Tensor>{m.gate_up, m.activated}; };
-  const std::vector<Tensor> made = groups.duel->contest(
+  const std::vector<Tensor> made = groups.forward.duel->contest(
       s, [&](Stream& here) { return results(plain_activations(here, rows, groups, weights)); },
       [&](Stream& here) { return results(fused_activations(here, rows, groups, weights)); },
       rows_of_groups(s, groups.rows), rows.dim(1));
@@ -174,22 +179,57 @@ Tensor ExpertWeights::output(Stream& s, const ExpertActivations& m, const RowGro
 
 ExpertGradients ExpertWeights::input_gradients(Stream& s, ExpertActivations& m, const Tensor& doutput,
                                                const RowGroups& groups, const Tensor& dweights) const {
-  ExpertGradients g;
-  Tensor dactivated = activated_gradient(s, doutput, groups);
-  g.gate_up = Tensor::like(m.gate_up);
-  if (m.weights.defined()) {
-    const auto [dgate, dup] = kernels::gate_and_up(g.gate_up);
-    const auto [gate, up] = kernels::gate_and_up(m.gate_up);
-    // The kernel replaces the gradient in `dactivated` by `activated`.
-    swiglu_gradients(s, {.dgate = dgate, .dup = dup, .product = dactivated, .dweights = dweights}, dactivated,
-                     {gate, up, m.weights});
-    m.activated = std::move(dactivated);
-  } else {
-    gate_up_gradient(s, g.gate_up, dactivated, m);
+  ActivationGradients made = groups.backward.duel    ? contested_gradients(s, m, doutput, groups, dweights)
+                             : groups.backward.fused ? fused_gradients(s, m, doutput, groups, dweights)
+                                                     : plain_gradients(s, m, doutput, groups, dweights);
+  if (m.weights.defined()) m.activated = std::move(made.activated);
+  made.activated = {};  // frees memory of the fused call that has no result
+  return {.gate_up = made.gate_up, .rows = row_gradient(s, made.gate_up, groups)};
+}
+
+ExpertWeights::ActivationGradients ExpertWeights::plain_gradients(Stream& s, const ExpertActivations& m,
+                                                                  const Tensor& doutput, const RowGroups& groups,
+                                                                  const Tensor& dweights) const {
+  const Tensor dactivated = activated_gradient(s, doutput, groups), dgate_up = Tensor::like(m.gate_up);
+  if (!m.weights.defined()) {
+    gate_up_gradient(s, dgate_up, dactivated, m);
+    return {dgate_up};
   }
-  dactivated = {};
-  g.rows = row_gradient(s, g.gate_up, groups);
-  return g;
+  const auto [dgate, dup] = kernels::gate_and_up(dgate_up);
+  const auto [gate, up] = kernels::gate_and_up(m.gate_up);
+  // The kernel replaces the gradient in `dactivated` by `activated`.
+  swiglu_gradients(s, {.dgate = dgate, .dup = dup, .product = dactivated, .dweights = dweights}, dactivated,
+                   {gate, up, m.weights});
+  return {dgate_up, dactivated};
+}
+
+ExpertWeights::ActivationGradients ExpertWeights::fused_gradients(Stream& s, const ExpertActivations& m,
+                                                                  const Tensor& doutput, const RowGroups& groups,
+                                                                  const Tensor& dweights) const {
+  require_fusible(groups);
+  const Tensor product = activated_like(m), dgate_up = Tensor::like(m.gate_up);
+  kernels_of(doutput).grouped_swiglu.backward(s, {.dgate_up = dgate_up, .product = product, .dweights = dweights},
+                                              doutput, down_.matrices(s), groups.rows, m.gate_up, m.weights);
+  return {dgate_up, product};
+}
+
+ExpertWeights::ActivationGradients ExpertWeights::contested_gradients(Stream& s, const ExpertActivations& m,
+                                                                      const Tensor& doutput, const RowGroups& groups,
+                                                                      const Tensor& dweights) const {
+  const bool weighted = m.weights.defined();
+  const auto way = [&](auto gradients) {
+    return [&, gradients](Stream& here) {
+      const Tensor own = weighted ? Tensor::like(dweights) : Tensor{};
+      const ActivationGradients made = (this->*gradients)(here, m, doutput, groups, own);
+      return weighted ? std::vector<Tensor>{made.gate_up, made.activated, own} : std::vector<Tensor>{made.gate_up};
+    };
+  };
+  const std::vector<Tensor> made =
+      groups.backward.duel->contest(s, way(&ExpertWeights::plain_gradients), way(&ExpertWeights::fused_gradients),
+                                    rows_of_groups(s, groups.rows), doutput.dim(1));
+  if (!weighted) return {made[0]};
+  dweights.copy_from(made[2], s);
+  return {made[0], made[1]};
 }
 
 Tensor ExpertWeights::activated_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const {

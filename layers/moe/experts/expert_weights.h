@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "framework/kernels/duel.h"
 #include "layers/base/builder.h"
 #include "layers/base/moe_config.h"
 #include "layers/base/moe_names.h"
+#include "layers/moe/experts/fused_duels.h"
 #include "parallel/ep/hot_experts.h"
 
 namespace hexad::moe {
@@ -19,11 +19,8 @@ struct RowGroups {
   int64_t computations = 1;         // number of contributions to each weight gradient in a pass (Routes::computations)
   kernels::GroupOffsets shadows{};  // offsets of shadows' rows, counted from the first row of a shadow; no groups: none
 
-  // Choice for the experts' first product and their activation. true: one kernel call (GroupedSwigluKernels), which
-  // requires Experts::can_fuse(), no shadows, and `dense` to be false. false: separate calls. If `duel` is not null,
-  // `fused` is ignored: Duel::contest() returns the results of separate calls, and may also run the single call.
-  bool fused = false;
-  kernels::Duel* duel = nullptr;
+  FusedChoice forward{};   // for the experts' first product and their activation
+  FusedChoice backward{};  // for the gradients of the last product and of the activation
 
   bool has_shadows() const { return shadows.groups > 0; }
   /// Returns the part of a tensor [R, ...] that belongs to the rank's own experts; without shadows, the whole tensor.
@@ -100,6 +97,19 @@ class ExpertWeights {
                                       const Tensor& weights) const;
   ExpertActivations contested_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
                                           const Tensor& weights) const;
+  /// Gradient of ExpertActivations::gate_up. If the activations have routing weights, also `activated`, recomputed.
+  struct ActivationGradients {
+    Tensor gate_up, activated{};
+  };
+  /// Implementations of input_gradients() up to the gradient of gate_up. `dweights` is as in input_gradients().
+  ActivationGradients plain_gradients(Stream& s, const ExpertActivations& activations, const Tensor& doutput,
+                                      const RowGroups& groups, const Tensor& dweights) const;
+  ActivationGradients fused_gradients(Stream& s, const ExpertActivations& activations, const Tensor& doutput,
+                                      const RowGroups& groups, const Tensor& dweights) const;
+  ActivationGradients contested_gradients(Stream& s, const ExpertActivations& activations, const Tensor& doutput,
+                                          const RowGroups& groups, const Tensor& dweights) const;
+  /// Throws std::logic_error unless one kernel call can compute a product and the activation of these groups.
+  void require_fusible(const RowGroups& groups) const;
   void swiglu_gradients(Stream& s, const kernels::SwigluGradients& gradients, const Tensor& dactivated,
                         const kernels::SwigluSaved& saved) const;
   struct HeldProjection {

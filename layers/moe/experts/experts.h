@@ -72,8 +72,8 @@ class Experts {
   /// True if routing weights can multiply the activations before the product `down`: SwiGLU experts without biases.
   bool can_weight() const { return gated() && !config_.bias; }
 
-  /// True if the first product and the activation can be one kernel call (RowGroups::fused): SwiGLU experts without
-  /// biases and limits.
+  /// True if a product and the activation can be one kernel call (FusedChoice): SwiGLU experts without biases and
+  /// limits.
   bool can_fuse() const { return can_weight() && !config_.swiglu_limit; }
 
   ExpertShape shape() const { return {config_.hidden, activation_width() / (gated() ? 2 : 1), gated()}; }

@@ -35,9 +35,10 @@ RowGroups Routes::groups(size_t chunk) const {
     groups.dense = settings.schedule.is_dense(offsets);
     if (plan.counts.hot.any()) groups.shadows = kernels::GroupOffsets::on_host(counts(chunk).shadow_offsets);
   }
-  const bool in_one_call = !groups.dense && !groups.has_shadows();
-  groups.fused = in_one_call && settings.fused();
-  groups.duel = in_one_call ? settings.open_duel() : nullptr;
+  if (!groups.dense && !groups.has_shadows()) {
+    groups.forward = settings.fused(kernels::Direction::forward);
+    groups.backward = settings.fused(kernels::Direction::backward);
+  }
   return groups;
 }
 

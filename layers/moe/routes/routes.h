@@ -41,7 +41,7 @@ struct PassSettings {
   // thread posts in `groups` and `tensor` at the same time. Unset: late tasks also communicate in `groups` and
   // `tensor`.
   std::optional<PassGroups> lane_groups{};
-  kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: unset means off
+  FusedDuels* duels = nullptr;  // decide schedule.fused if it is unset (auto); null: unset means off
 
   /// Starts to time the part of the layer that runs a pass of this kind. The caller calls PartTimer::stop() of the
   /// result. Returns null if the part is not timed.
@@ -49,14 +49,13 @@ struct PassSettings {
     return clock ? clock->start({name, kind}, stream) : nullptr;
   }
 
-  /// True if one kernel call computes the experts' first product and their activation. Applies only where the products
-  /// are grouped and the rank has no shadows.
-  bool fused() const {
-    if (schedule.fused) return *schedule.fused == Fused::on;
-    return duel && duel->winner() == kernels::Duel::Winner::candidate;
+  /// Returns the choice for a direction. Applies only where the products are grouped and the rank has no shadows. Has a
+  /// duel if the duel decides schedule.fused and has no winner yet.
+  FusedChoice fused(kernels::Direction direction) const {
+    if (schedule.fused || !duels) return {.fused = schedule.fused == Fused::on};
+    kernels::Duel& duel = duels->of(direction);
+    return {.fused = duel.winner() == kernels::Duel::Winner::candidate, .duel = duel.winner() ? nullptr : &duel};
   }
-  /// Returns the duel if it decides schedule.fused and has no winner yet; null otherwise.
-  kernels::Duel* open_duel() const { return !schedule.fused && duel && !duel->winner() ? duel : nullptr; }
 
   /// Returns the capacity up to which ranks send padding (schedule.moe.capacity_padding), as a factor of the mean load;
   /// 0: no padding.

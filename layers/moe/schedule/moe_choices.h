@@ -256,11 +256,11 @@ inline constexpr std::tuple moe_choices{
       .keeps_bits = true}),
 
   choice("fused", [](auto& s) -> auto& { return s.fused; },
-    ChoiceFacts{.meaning = "kernel calls for the first product of SwiGLU experts (gate and up) and their activation: "
-                           "off (one after the other) or on (one call, where the products are grouped; on H100 the "
-                           "activation is computed in the epilogue of the product)",
-      .automatic = "the faster one in the first step, if its results are correct; train.deterministic, verify, eval "
-                   "and generate use off; see docs/fused-experts.md",
+    ChoiceFacts{.meaning = "kernel calls for the first product of SwiGLU experts (gate and up) and their activation, "
+                           "and for the gradients of their last product and activation: off (one after the other) or "
+                           "on (one call each, where the products are grouped; on H100 in the epilogue of the product)",
+      .automatic = "in each direction the faster one in the first step, if its results are correct; "
+                   "train.deterministic, verify, eval and generate use off; see docs/fused-experts.md",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.fused == Fused::off) return;
         const auto refuse = [&](std::string_view need) { no.add("needs ", need, "; legal here: off"); };
@@ -273,7 +273,7 @@ inline constexpr std::tuple moe_choices{
           refuse("schedule.moe.hot_experts: stay (now shadow), because the rows of shadows are computed by separate "
                  "calls");
       },
-      // A duel decides instead of trials if a recipe leaves this choice open.
+      // Duels decide instead of trials if a recipe leaves this choice open.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) { return s.fused.has_value(); },
       .keeps_bits = true}),
 

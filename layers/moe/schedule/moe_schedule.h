@@ -81,7 +81,8 @@ constexpr auto words(Gemms) {
   });
 }
 
-/// Fusion of the first product of SwiGLU experts (gate and up) and their activation into one kernel call.
+/// Fusion of a product of SwiGLU experts and their activation into one kernel call: the first product (gate and up) in
+/// forward, the gradient of the last product in backward.
 enum class Fused : uint8_t { off, on };
 constexpr auto words(Fused) {
   using enum Fused;
@@ -154,7 +155,7 @@ struct MoeChoices {
   Open<std::string> order = "alternating";
   Open<Gemms> gemms = Gemms::grouped;
   std::optional<int64_t> dense_rows{};
-  std::optional<Fused> fused = Fused::off;  // unset: a duel in the first step decides (kernels::Duel)
+  std::optional<Fused> fused = Fused::off;  // unset: duels in the first step decide (FusedDuels)
   double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
   HotExperts hot_experts = HotExperts::stay;

@@ -30,22 +30,28 @@ struct FusedArguments {
   int64_t place = 0, rows = 4096, hidden = 1024, width = 512, experts = 8, threads = 1;
 };
 
-ExitCode bench_fused(const FusedArguments& o) {
-  const kernels::DuelScore score = train::try_fused({.device = *enum_named<device::DeviceKind>(o.device),
-                                                     .place = static_cast<int>(o.place),
-                                                     .dtype = dtype_from_name(o.dtype),
-                                                     .rows = o.rows,
-                                                     .hidden = o.hidden,
-                                                     .width = o.width,
-                                                     .experts = o.experts,
-                                                     .threads = o.threads});
-  if (!score.failure.empty()) fail(ExitCode::resource, "bench fused: ", score.failure);
+/// Prints the score of a direction. Throws if the candidate failed or was wrong.
+void report(std::string_view direction, const kernels::DuelScore& score) {
+  if (!score.failure.empty()) fail(ExitCode::resource, "bench fused: ", direction, ": ", score.failure);
   const double milliseconds = 1e3 / static_cast<double>(score.contests);
-  fmt::print("one call {:.3f} ms, two calls {:.3f} ms; largest error {:.2g} times the tolerance\n",
+  fmt::print("{}: one call {:.3f} ms, two calls {:.3f} ms; largest error {:.2g} times the tolerance\n", direction,
              score.candidate_seconds * milliseconds, score.plain_seconds * milliseconds, score.error);
   if (!score.agrees())
-    fail(ExitCode::numeric, "bench fused: the results of one call differ from those of two calls by ", score.error,
-         " times the tolerance; expected at most 1");
+    fail(ExitCode::numeric, "bench fused: ", direction, ": the results of one call differ from those of two calls by ",
+         score.error, " times the tolerance; expected at most 1");
+}
+
+ExitCode bench_fused(const FusedArguments& o) {
+  const train::FusedScores scores = train::try_fused({.device = *enum_named<device::DeviceKind>(o.device),
+                                                      .place = static_cast<int>(o.place),
+                                                      .dtype = dtype_from_name(o.dtype),
+                                                      .rows = o.rows,
+                                                      .hidden = o.hidden,
+                                                      .width = o.width,
+                                                      .experts = o.experts,
+                                                      .threads = o.threads});
+  report("forward", scores.forward);
+  report("backward", scores.backward);
   return ExitCode::done;
 }
 
@@ -99,8 +105,7 @@ class OutputFile {
 
 void add_bench_fused(const Command& bench) {
   const Command command = bench.add_command(
-      "fused",
-      "Compare one fused kernel call with two calls, for the first product and the activation of SwiGLU experts");
+      "fused", "Compare one fused kernel call with two calls, for a product and the activation of SwiGLU experts");
   auto options = std::make_shared<FusedArguments>();
   command.add_option("--device", &options->device, "device of the kernels").legal(one_of({"cpu", "cuda", "emulated"}));
   command.add_option("--place", &options->place, "number of the GPU on this machine, counted from 0")

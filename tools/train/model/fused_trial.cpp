@@ -50,6 +50,69 @@ std::vector<std::vector<int64_t>> distributions(const FusedShape& shape) {
   return {offsets_of(shape.rows, even), offsets_of(shape.rows, hot), offsets_of(shape.rows, gaps)};
 }
 
+// Random operands of the kernels.
+struct Operands {
+  Tensor rows;     // [R, D]: inputs of the experts, and gradient of their results
+  Tensor first;    // [E, 2 F, D]: weights of the first product
+  Tensor last;     // [E, D, F]: weights of the last product
+  Tensor gate_up;  // [R, 2 F]: result of the first product, for backward
+
+  Tensor like_gate_up() const { return Tensor::like(gate_up); }
+  Tensor like_activated() const {
+    return Tensor::empty({gate_up.dim(0), gate_up.dim(1) / 2}, gate_up.dtype(), gate_up.device());
+  }
+  // Holds a contest of this duel.
+  void contest(kernels::Duel& duel, device::Stream& stream, const kernels::Way& plain,
+               const kernels::Way& fused) const {
+    duel.contest(stream, plain, fused, {0, rows.dim(0)}, rows.dim(1));
+  }
+};
+
+void contest_forward(kernels::Duel& duel, device::Stream& stream, const Operands& o, const GroupOffsets& groups,
+                     const Tensor& weights) {
+  const kernels::KernelTable& k = kernels::kernels_of(o.rows);
+  const auto plain = [&](device::Stream& s) {
+    const Tensor gate_up = o.like_gate_up(), activated = o.like_activated();
+    k.grouped_matmul.forward(s, gate_up, o.rows, o.first, groups, kernels::Write::replace);
+    const auto [gate, up] = kernels::gate_and_up(gate_up);
+    k.swiglu.forward(s, activated, gate, up, weights);
+    return std::vector<Tensor>{gate_up, activated};
+  };
+  const auto fused = [&](device::Stream& s) {
+    const Tensor gate_up = o.like_gate_up(), activated = o.like_activated();
+    k.grouped_swiglu.forward(s, gate_up, activated, o.rows, o.first, groups, weights);
+    return std::vector<Tensor>{gate_up, activated};
+  };
+  o.contest(duel, stream, plain, fused);
+}
+
+void contest_backward(kernels::Duel& duel, device::Stream& stream, const Operands& o, const GroupOffsets& groups,
+                      const Tensor& weights) {
+  const kernels::KernelTable& k = kernels::kernels_of(o.rows);
+  const auto made = [&] {
+    return kernels::GroupedSwigluGradients{o.like_gate_up(), o.like_activated(),
+                                           weights.defined() ? Tensor::like(weights) : Tensor{}};
+  };
+  const auto results = [&](const kernels::GroupedSwigluGradients& g) {
+    return weights.defined() ? std::vector<Tensor>{g.dgate_up, g.product, g.dweights} : std::vector<Tensor>{g.dgate_up};
+  };
+  const auto plain = [&](device::Stream& s) {
+    const kernels::GroupedSwigluGradients g = made();
+    k.grouped_matmul.input_gradient(s, g.product, o.rows, o.last, groups, kernels::Write::replace);
+    const auto [dgate, dup] = kernels::gate_and_up(g.dgate_up);
+    const auto [gate, up] = kernels::gate_and_up(o.gate_up);
+    k.swiglu.backward(s, {dgate, dup, weights.defined() ? g.product : Tensor{}, g.dweights}, g.product,
+                      {gate, up, weights});
+    return results(g);
+  };
+  const auto fused = [&](device::Stream& s) {
+    const kernels::GroupedSwigluGradients g = made();
+    k.grouped_swiglu.backward(s, g, o.rows, o.last, groups, o.gate_up, weights);
+    return results(g);
+  };
+  o.contest(duel, stream, plain, fused);
+}
+
 }  // namespace
 
 FusedShape fused_shape(const Recipe& r, int place) {
@@ -68,36 +131,24 @@ FusedShape fused_shape(const Recipe& r, int place) {
           .threads = r.train.threads.value_or(1)};
 }
 
-kernels::DuelScore try_fused(const FusedShape& shape) {
+FusedScores try_fused(const FusedShape& shape) {
   kernels::cpu::set_thread_count(static_cast<int>(shape.threads));
   device::DeviceContext context({.kind = shape.device, .place = shape.place});
-  device::Stream& stream = context.compute();
-  const kernels::KernelTable& k = kernels::kernels(context);
-  const int64_t rows = shape.rows, width = shape.width;
-  const Tensor x = numbers({rows, shape.hidden}, shape.dtype, context),
-               w = numbers({shape.experts, 2 * width, shape.hidden}, shape.dtype, context);
-  const auto made = [&](int64_t columns) { return Tensor::empty({rows, columns}, shape.dtype, context); };
-  kernels::Duel duel;
+  const auto random = [&](const Shape& of) { return numbers(of, shape.dtype, context); };
+  const Operands operands{.rows = random({shape.rows, shape.hidden}),
+                          .first = random({shape.experts, 2 * shape.width, shape.hidden}),
+                          .last = random({shape.experts, shape.hidden, shape.width}),
+                          .gate_up = random({shape.rows, 2 * shape.width})};
+  kernels::Duel forward, backward;
   for (const std::vector<int64_t>& offsets : distributions(shape))
-    for (const Tensor& weights : {Tensor{}, numbers({rows}, accumulator_dtype(shape.dtype), context)}) {
+    for (const Tensor& weights : {Tensor{}, numbers({shape.rows}, accumulator_dtype(shape.dtype), context)}) {
       GroupOffsets groups = GroupOffsets::on_host(offsets);
       groups.device = Tensor::from<int64_t>(offsets, {shape.experts + 1}, context);
       groups.host = {};
-      const auto plain = [&](device::Stream& s) {
-        const Tensor gate_up = made(2 * width), activated = made(width);
-        k.grouped_matmul.forward(s, gate_up, x, w, groups, kernels::Write::replace);
-        const auto [gate, up] = kernels::gate_and_up(gate_up);
-        k.swiglu.forward(s, activated, gate, up, weights);
-        return std::vector<Tensor>{gate_up, activated};
-      };
-      const auto fused = [&](device::Stream& s) {
-        const Tensor gate_up = made(2 * width), activated = made(width);
-        k.grouped_swiglu.forward(s, gate_up, activated, x, w, groups, weights);
-        return std::vector<Tensor>{gate_up, activated};
-      };
-      duel.contest(stream, plain, fused, {0, rows}, shape.hidden);
+      contest_forward(forward, context.compute(), operands, groups, weights);
+      contest_backward(backward, context.compute(), operands, groups, weights);
     }
-  return duel.score();
+  return {forward.score(), backward.score()};
 }
 
 }  // namespace hexad::train

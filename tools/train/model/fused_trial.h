@@ -1,4 +1,4 @@
-// Trial of the fused first product of SwiGLU experts, on tensors of a run's sizes. Meant for a separate process.
+// Trial of the fused products of SwiGLU experts, on tensors of a run's sizes. Meant for a separate process.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace hexad::train {
 
-/// Sizes of the experts' first product on a rank, and its device.
+/// Sizes of the experts' products on a rank, and their device.
 struct FusedShape {
   device::DeviceKind device;
   int place;                             // index of the rank on its node; chooses one of the node's GPUs
@@ -23,12 +23,17 @@ struct FusedShape {
 /// and at least 1.
 FusedShape fused_shape(const Recipe& recipe, int place);
 
-/// Runs a duel on random rows of this shape, with several distributions of rows over experts, with and without routing
-/// weights. Prints nothing. A crash or a hang of the candidate also crashes or hangs this process.
-kernels::DuelScore try_fused(const FusedShape& shape);
+/// Scores of the duels of both directions (moe::FusedDuels).
+struct FusedScores {
+  kernels::DuelScore forward, backward;
+};
+
+/// Runs duels on random rows of this shape, with several distributions of rows over experts, with and without routing
+/// weights. Prints nothing. A crash or a hang of a candidate also crashes or hangs this process.
+FusedScores try_fused(const FusedShape& shape);
 
 /// Runs try_fused() in another process, which gets SIGTERM after `limit_seconds`. Returns the reason why the candidate
-/// must not be used, or an empty text if the candidate computed correct results. Must not throw.
+/// must not be used, or an empty text if the candidate computed correct results in both directions. Must not throw.
 using ProveFused = std::function<std::string(const FusedShape& shape, double limit_seconds)>;
 
 }  // namespace hexad::train

@@ -20,8 +20,8 @@ struct Progress {
   data::MixtureStart mixture_start{};        // point from which the weights of data.mixture apply
   std::string schedule{};                    // schedule that the program has chosen for the MoE layers; empty: none
   std::string schedule_choice{};  // ScheduleChoice::state(), also during trials; empty if the recipe names a schedule
-  // Decision of ExpertDuel for schedule.moe.fused: auto, after the name of the device: "cuda fused" or "cuda plain".
-  // Empty if there is no decision.
+  // Decision of ExpertDuel for schedule.moe.fused: auto, after the name of the device, such as "cuda forward fused,
+  // backward plain". Empty if there is no decision.
   std::string fused{};
 };
 

@@ -24,6 +24,7 @@ void for_each_group(Stream& stream, const Tensor& x, const Tensor& y, const Tens
 
 const bool in_one_kernel = false;
 const SwigluForward swiglu_forward = nullptr;
+const SwigluBackward swiglu_backward = nullptr;
 
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write) {
   for_each_group(stream, x, out, w, offsets, [&](const Tensor& weight, const Tensor& in, const Tensor& result) {

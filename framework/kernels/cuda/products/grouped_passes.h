@@ -32,6 +32,19 @@ extern const SwigluForward swiglu_forward;
 /// Implementation for Hopper.
 void swiglu_forward_in_one_kernel(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
                                   const Tensor& w, const Tensor& offsets, const Tensor& weights);
+
+/// Function that computes GroupedSwigluKernels::backward in one launch, except dweights, under the conditions of
+/// SwigluForward. `dots` [F / swiglu_columns, R] (f32) receives the addends of dweights; their sum over the first
+/// dimension is dweights. If `dots` is undefined, neither dots nor `product` is computed.
+using SwigluBackward = void (*)(Stream& stream, const GroupedSwigluGradients& gradients, const Tensor& dots,
+                                const Tensor& dout, const Tensor& w, const Tensor& offsets, const Tensor& gate_up,
+                                const Tensor& weights);
+/// Implementation for the generation of cards for which the program was built; null if there is none.
+extern const SwigluBackward swiglu_backward;
+/// Implementation for Hopper.
+void swiglu_backward_in_one_kernel(Stream& stream, const GroupedSwigluGradients& gradients, const Tensor& dots,
+                                   const Tensor& dout, const Tensor& w, const Tensor& offsets, const Tensor& gate_up,
+                                   const Tensor& weights);
 }  // namespace tensor_cores
 
 /// Products without tensor cores, for contiguous operands of any floating dtype, width and address.

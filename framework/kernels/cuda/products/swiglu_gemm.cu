@@ -1,6 +1,6 @@
 // The first product of SwiGLU experts with their activation in its epilogue. CUTLASS's grouped kernel computes tiles of
 // 256 columns. A tile has 128 columns of gate and the same columns of up, so that a thread has both in registers.
-#include "framework/kernels/cuda/products/grouped_gemm.cuh"
+#include "framework/kernels/cuda/products/gemm_with_store.cuh"
 #include "framework/kernels/cuda/products/swiglu_tile.cuh"
 
 namespace hexad::kernels::cuda::tensor_cores {
@@ -56,100 +56,48 @@ constexpr int loaded_at() {
   return decltype(get<dimension>(Coordinate{}))::value;
 }
 
-/// Epilogue for CUTLASS's kernel that stores tiles with store_swiglu_tile(). It uses no shared memory and has no source
-/// operand.
-struct SwigluEpilogue {
-  using DispatchPolicy = cutlass::epilogue::PtrArrayNoSmemWarpSpecialized;
-  using ThreadEpilogueOp = void;
-  using ElementC = Plain::Element;
-  using ElementD = Plain::Element;
-  using StrideC = Plain::StrideD*;
-  using StrideD = Plain::StrideD*;
-  using InternalStrideC = Plain::StrideD;
-  using InternalStrideD = Plain::StrideD;
-  struct SharedStorage {};
+/// Arguments of the epilogue. Tiles are stored with store_swiglu_tile().
+struct SwigluStore {
+  const int64_t* offsets;  // first row of each group
+  __nv_bfloat16 *gate_up, *activated;
+  const float* weights;  // weights of all rows; null: all weights are 1
+  int64_t width;         // columns of `activated`
 
-  struct Arguments {
-    const int64_t* offsets;  // first row of each group
-    __nv_bfloat16 *gate_up, *activated;
-    const float* weights;  // weights of all rows; null: all weights are 1
-    int64_t width;         // columns of `activated`
-  };
-  using Params = Arguments;
-
-  template <class Problems>
-  static constexpr Params to_underlying_arguments(const Problems&, const Arguments& arguments, void*) {
-    return arguments;
-  }
-  template <class Problems>
-  static size_t get_workspace_size(const Problems&, const Arguments&, int) {
-    return 0;
-  }
-  template <class Problems>
-  static cutlass::Status initialize_workspace(const Problems&, const Arguments&, void*, cudaStream_t,
-                                              cutlass::CudaHostAdapter* = nullptr) {
-    return cutlass::Status::kSuccess;
-  }
-  template <class Problems>
-  static bool can_implement(const Problems&, const Arguments&) {
-    return true;
-  }
-
-  CUTLASS_HOST_DEVICE explicit SwigluEpilogue(const Params& params_) : params(params_) {}
-
-  template <class Problem, class Tile, class Coordinate, class Engine, class Layout, class Mma, class Residue>
-  CUTLASS_DEVICE void operator()(const Problem& problem, Tile, const Coordinate& tile,
-                                 const cute::Tensor<Engine, Layout>& sums, Mma, Residue, int thread, char*) const {
-    static_assert(cute::size(Layout{}) == SwigluTile::rows * SwigluTile::columns * 2 / SwigluTile::threads);
+  template <class Problem, class Coordinate, class Sums>
+  CUTLASS_DEVICE void store(const Problem& problem, const Coordinate& tile, const Sums& sums, int thread) const {
     const int64_t first = int64_t{cute::get<0>(tile)} * SwigluTile::rows, group = cute::get<3>(tile);
-    const int64_t row = params.offsets[group] + first, column = int64_t{cute::get<1>(tile)} * SwigluTile::columns;
-    __nv_bfloat16* const gate = params.gate_up + row * 2 * params.width + column;
+    const int64_t row = offsets[group] + first, column = int64_t{cute::get<1>(tile)} * SwigluTile::columns;
+    __nv_bfloat16* const gate = gate_up + row * 2 * width + column;
     store_swiglu_tile({.gate = gate,
-                       .up = gate + params.width,
-                       .activated = params.activated + row * params.width + column,
-                       .stride = 2 * params.width,
-                       .activated_stride = params.width,
-                       .weights = params.weights ? params.weights + row : nullptr,
+                       .up = gate + width,
+                       .activated = activated + row * width + column,
+                       .stride = 2 * width,
+                       .activated_stride = width,
+                       .weights = weights ? weights + row : nullptr,
                        .existing = cute::get<0>(problem) - first},
                       sums, thread);
   }
-
-  Params params;
 };
 
-struct SwigluGemm {
-  using Mainloop = GateUpMainloop<typename cutlass::gemm::collective::CollectiveBuilder<
-      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Plain::Element, Plain::LayoutA*, Plain::aligned,
-      Plain::Element, Plain::LayoutB*, Plain::aligned, float, Plain::Tile, Plain::Cluster,
-      cutlass::gemm::collective::StageCountAutoCarveout<0>,
-      cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative>::CollectiveOp>;
-  using Epilogue = cutlass::epilogue::collective::detail::Sm90TmaWarpSpecializedAdapter<SwigluEpilogue>;
-  using Kernel = cutlass::gemm::kernel::GemmUniversal<Plain::Problems, Mainloop, Epilogue>;
-  using Adapter = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
-  static_assert(std::is_same_v<typename Kernel::InternalStrideA, Plain::StrideA>);
-  static_assert(std::is_same_v<typename Kernel::InternalStrideB, Plain::StrideB>);
-  static_assert(loaded_at<Mainloop, 0, 2, 3, 0>() == 3 * 64 && loaded_at<Mainloop, 0, 2, 3, 1>() == 2 * 128);
-  static_assert(loaded_at<Mainloop, 1, 2, 3, 0>() == 3 * 64 && loaded_at<Mainloop, 1, 2, 3, 1>() == 384 + 2 * 128);
-
-  /// Number of clusters that the card can run at the same time. It is queried once per card.
-  struct Occupancy {
-    int clusters = cutlass::KernelHardwareInfo::query_device_max_active_clusters<Kernel>();
-  };
-};
+using Mainloop =
+    GateUpMainloop<MainloopOf<Plain, Plain::Tile, cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative>>;
+static_assert(loaded_at<Mainloop, 0, 2, 3, 0>() == 3 * 64 && loaded_at<Mainloop, 0, 2, 3, 1>() == 2 * 128);
+static_assert(loaded_at<Mainloop, 1, 2, 3, 0>() == 3 * 64 && loaded_at<Mainloop, 1, 2, 3, 1>() == 384 + 2 * 128);
+using Gemm = GemmWithStore<Plain, Mainloop, SwigluStore>;
 
 }  // namespace
 
 void swiglu_forward_in_one_kernel(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
                                   const Tensor& w, const Tensor& offsets, const Tensor& weights) {
-  run_groups<GroupedPass::forward, Plain::Element, SwigluGemm>(
-      "grouped swiglu", stream, {gate_up, x, w, offsets, gate_up.dim(-1), x.dim(-1)},
-      [&](SwigluEpilogue::Arguments& epilogue, const Plain::Groups&) {
-        epilogue = {.offsets = device_data<int64_t>(offsets),
-                    .gate_up = pointer<bf16>(gate_up),
-                    .activated = pointer<bf16>(activated),
-                    .weights = pointer<float>(weights),
-                    .width = activated.dim(-1)};
-      });
+  run_groups<GroupedPass::forward, Plain::Element, Gemm>("grouped swiglu", stream,
+                                                         {gate_up, x, w, offsets, gate_up.dim(-1), x.dim(-1)},
+                                                         [&](SwigluStore& epilogue, const Plain::Groups&) {
+                                                           epilogue = {.offsets = device_data<int64_t>(offsets),
+                                                                       .gate_up = pointer<bf16>(gate_up),
+                                                                       .activated = pointer<bf16>(activated),
+                                                                       .weights = pointer<float>(weights),
+                                                                       .width = activated.dim(-1)};
+                                                         });
 }
 
 }  // namespace hexad::kernels::cuda::tensor_cores

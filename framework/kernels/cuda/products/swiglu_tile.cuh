@@ -1,6 +1,8 @@
 // Epilogue of the first product of SwiGLU experts: stores a tile of gate and up, and their activation.
 #pragma once
 
+#include "framework/kernels/cuda/products/quads.cuh"
+#include "framework/kernels/cuda/products/wgmma_sums.h"
 #include "framework/kernels/cuda/vectors.cuh"
 
 namespace hexad::kernels::cuda {
@@ -16,26 +18,9 @@ struct SwigluTile {
   int64_t existing;                  // number of the group's rows from the tile's first row on; may exceed `rows`
 };
 
-/// Transposes 4 x 4 words over the four threads of a quad: word i of thread j becomes word j of thread i. `lane` is the
-/// thread's index in the quad. All threads of the warp must call this function.
-__device__ __forceinline__ void transpose_in_quad(uint32_t (&word)[4], int lane) {
-#pragma unroll
-  for (int step = 1; step < 4; step *= 2)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i & step) continue;
-      const bool second = lane & step;
-      const uint32_t got = __shfl_xor_sync(0xffffffffu, second ? word[i] : word[i + step], step);
-      word[i] = second ? got : word[i];
-      word[i + step] = second ? word[i + step] : got;
-    }
-}
-
-/// Stores the tile. sums(i) are the thread's accumulators of a product with 256 columns, of which the first 128 are
-/// gate. Two warp groups each compute 64 rows by wgmma.m64n256k16 (PTX ISA, "Register Fragments for wgmma"). A thread
-/// has two adjacent columns of each block of eight columns, in two rows. The threads of a quad have the same rows, and
-/// exchange words so that each thread stores 16 adjacent bytes. The 256 threads of both warp groups must call this
-/// function, each with its index `thread`.
+/// Stores the tile. sums(i) are the thread's sums of a product with 256 columns, of which the first 128 are gate, at
+/// place_of_sum(thread, i, 256). The threads of a quad exchange words so that each thread stores 16 adjacent bytes. The
+/// 256 threads of two warp groups must call this function, each with its index `thread`.
 template <class Sums>
 __device__ __forceinline__ void store_swiglu_tile(const SwigluTile& tile, const Sums& sums, int thread) {
   using D = __nv_bfloat16;
@@ -43,7 +28,7 @@ __device__ __forceinline__ void store_swiglu_tile(const SwigluTile& tile, const 
   const int quad_lane = thread % 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int row = thread / 128 * 64 + thread % 128 / 32 * 16 + half * 8 + thread % 32 / 4;
+    const int row = place_of_sum(thread, half * 2, 2 * SwigluTile::columns).row;
     const bool exists = row < tile.existing;
     const float weight = exists && tile.weights ? tile.weights[row] : 1.0f;
 #pragma unroll
