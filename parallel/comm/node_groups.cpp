@@ -14,6 +14,7 @@ std::vector<int> first_ranks(int size) {
 
 std::vector<int> nodes_of(std::span<const int> ranks, std::span<const int> node_of_rank) {
   std::vector<int> nodes;
+  nodes.reserve(ranks.size());
   for (const int r : ranks) nodes.push_back(node_of_rank[r]);
   return nodes;
 }

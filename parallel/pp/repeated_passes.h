@@ -1,11 +1,14 @@
 // Passes of micro-batches that a meta device records once and then repeats in its log, because they are equal.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -15,14 +18,25 @@
 
 namespace hexad::pp {
 
-/// Recorded passes of a rank's virtual stages. The first step of the rank has several micro-batches and records the
-/// passes of the last micro-batch. In later steps, the log repeats these passes for all micro-batches except the first.
-/// The passes of the first micro-batch run, because its contributions replace the old values of gradients. Each
-/// repetition makes the calls to the storage of parameters (ParameterCalls) again. Weights are therefore gathered and
-/// gradients are reduced as in a step that runs all passes.
+/// Thrown in a recording step if it has repeated a forward, but cannot repeat the backward. The step is then invalid, and
+/// a new run must run all passes.
+class PassesDiffer : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Recorded passes of a rank's virtual stages. The first step of the rank has several micro-batches and records passes.
+/// In later steps, the log repeats these passes. Each repetition makes the calls to the storage of parameters
+/// (ParameterCalls) again. Weights are therefore gathered and gradients are reduced as in a step that runs all passes.
+///
+/// A virtual stage has up to three kinds of micro-batches (Variant). Micro-batch 0 differs from the others, because its
+/// contributions replace the old values of gradients. The weight gradients of some of the others may be delayed
+/// (dualpipe_v). In each virtual stage, the first micro-batch of each kind is recorded, except micro-batches before
+/// `first_recorded`. The recording step already repeats the passes of later micro-batches. If micro-batch 0 is not
+/// recorded, it runs in all steps.
 ///
 /// A step with repeated passes logs the same as a step that runs all passes, provided that all micro-batches except the
-/// first make the same calls to the log. Calls to the storage of parameters may differ. Other calls differ in three
+/// first make the same calls to the log, and that the first makes the same calls in all steps. Calls to the storage of parameters may differ. Other calls differ in three
 /// cases, of which only the last is checked:
 /// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
 /// - Two passes run as fibers.
@@ -32,8 +46,7 @@ namespace hexad::pp {
 ///
 /// No pass is repeated in three cases:
 /// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end.
-/// - A virtual stage has passes of a kind that was not recorded. dualpipe_v, for example, delays weight gradients only
-///   in some passes.
+/// - A virtual stage has passes of a kind that was not recorded.
 /// - In a virtual stage, a micro-batch other than 0 comes first.
 class RepeatedPasses {
  public:
@@ -42,8 +55,10 @@ class RepeatedPasses {
   static constexpr int recorded_micro_batches = 2;
 
   /// Makes an object without recorded passes. `log` and `recorder` must outlive the object. `recorder` must get the
-  /// contributions of all passes to gradients.
-  RepeatedPasses(device::IssueLog& log, ParameterRecorder& recorder) : log_(log), recorder_(recorder) {}
+  /// contributions of all passes to gradients. Micro-batches before `first_recorded` run in the recording step and are
+  /// not recorded.
+  RepeatedPasses(device::IssueLog& log, ParameterRecorder& recorder, int first_recorded)
+      : log_(log), recorder_(recorder), first_recorded_(first_recorded) {}
   RepeatedPasses(const RepeatedPasses&) = delete;
   RepeatedPasses& operator=(const RepeatedPasses&) = delete;
 
@@ -54,33 +69,52 @@ class RepeatedPasses {
 
   /// Prepares a step with the actions of this rank.
   void begin(std::span<const Action> actions, int micro_batches);
-  /// True if the passes of micro-batch `micro` are repeated in the step.
-  bool repeats(int micro) const { return repeats_ && micro > 0; }
-  /// True if the passes of micro-batch `micro` are recorded in the step.
-  bool records(int micro) const { return records_ && micro == last_; }
-  /// Repeats the recorded pass for micro-batch `micro`. `report` is called for each contribution to a gradient.
+  /// True if the passes of micro-batch `micro` in a virtual stage are repeated in the step.
+  bool repeats(int local_stage, int micro) const;
+  /// True if the passes of micro-batch `micro` in a virtual stage are recorded in the step.
+  bool records(int local_stage, int micro) const;
+  /// Repeats the recorded pass for micro-batch `micro`. `report` is called for each contribution to a gradient. Throws
+  /// PassesDiffer if the pass was not recorded or cannot be repeated. This is possible only in a recording step.
   void repeat(Kind kind, int local_stage, int micro, const std::function<void(Parameter&)>& report);
-  /// The next two functions begin and end the recording of a pass.
-  void start(Kind kind, int local_stage);
-  void end(Kind kind, int local_stage);
+  /// The next two functions begin and end the recording of a pass of micro-batch `micro`.
+  void start(Kind kind, int local_stage, int micro);
+  void end(Kind kind, int local_stage, int micro);
   /// The next two functions set and return the parameters that the recorded forward of a virtual stage uses. The
   /// parameters must be set between the recordings of the forward and of the next pass of the virtual stage.
   void set_used(int local_stage, std::vector<Parameter*> parameters) { used_[local_stage] = std::move(parameters); }
   std::span<Parameter* const> used(int local_stage) { return used_[local_stage]; }
 
  private:
-  using Pass = std::pair<int, Kind>;  // local stage and kind
+  // Kind of micro-batch in a virtual stage.
+  struct Variant {
+    int local_stage;
+    bool is_first;  // true: micro-batch 0
+    bool delays;    // true: a backward_weight computes the gradients of the weights
+    auto operator<=>(const Variant&) const = default;
+  };
+  using Pass = std::pair<Variant, Kind>;
   struct Recorded {
     device::IssuePart part;
     std::optional<ParameterCalls> parameters{};
     bool repeatable = false;
   };
 
+  Variant variant(int local_stage, int micro) const {
+    return {local_stage, micro == 0, delayed_.contains({local_stage, micro})};
+  }
+  Pass pass(Kind kind, int local_stage, int micro) const { return {variant(local_stage, micro), kind}; }
+  bool is_repeatable(const Pass& pass) const;
+
   device::IssueLog& log_;
   ParameterRecorder& recorder_;
+  const int first_recorded_;
   bool recording_ = true;
-  bool records_ = false, repeats_ = false;  // true if the step records, or repeats, passes
-  int last_ = 0;                            // last micro-batch of the step
+  bool records_ = false;  // true if the step records passes
+  // True if the step repeats the passes of micro-batch 0, or of all other micro-batches.
+  bool repeats_first_ = false, repeats_others_ = false;
+  // Local stages and micro-batches of the step whose weight gradients are delayed.
+  std::set<std::pair<int, int>> delayed_;
+  std::map<Variant, int> recorded_micro_;  // in a recording step: recorded micro-batch of each variant
   int64_t count_ = 0;
   std::map<Pass, Recorded> recorded_;
   std::map<int, std::vector<Parameter*>> used_;  // by local stage

@@ -82,7 +82,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"GPipe", 2, {stages, "schedule.pipeline.kind=gpipe"}},
         Case{"Interleaved", 2, {stages, "schedule.pipeline.kind=interleaved"}},
         Case{"DelayedWeights", 4, {"parallel.pp=4", "schedule.pipeline.kind=zb_h1"}},
-        Case{"Vee", 2, {stages, "schedule.pipeline.kind=zb_v"}}, Case{"Data", 4, {stages}},
+        Case{"Vee", 2, {stages, "schedule.pipeline.kind=zb_v"}},
+        Case{"DualPipe", 2, {stages, "schedule.pipeline.kind=dualpipe_v"}},
+        Case{"ManyStagesOfDualPipe", 4, {"parallel.pp=4", "model.layers=8", "schedule.pipeline.kind=dualpipe_v"}},
+        Case{"DualPipeZero1", 4, {stages, "parallel.ep=2", "parallel.zero=1", "schedule.pipeline.kind=dualpipe_v"}},
+        Case{"DualPipeTied", 2, {stages, "model.tied_embedding=true", "schedule.pipeline.kind=dualpipe_v"}},
+        Case{"Data", 4, {stages}},
         Case{"Zero1", 4, {stages, "parallel.zero=1"}}, Case{"Experts", 4, {stages, "parallel.ep=2"}},
         Case{"Chunks", 4, {stages, "parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"}},
         Case{"Context", 4, {stages, "parallel.cp=2"}}, Case{"Tensor", 4, {stages, "parallel.tp=2", "parallel.sp=true"}},
@@ -145,11 +150,11 @@ TEST(RepeatedPassesOfRecords, GiveTheRecordsOfWholeSteps) {
   EXPECT_LT(records[1].issues.size(), records[0].issues.size());
 }
 
-// On a CPU, record_steps() runs one step before all recorded steps, instead of an equal step before each.
+// record_steps() runs one step before all recorded steps, instead of an equal step before each.
 TEST(RecordsUnderZero1And2, EqualRecordsAfterAnEqualStep) {
   for (const device::DeviceKind device : {device::DeviceKind::cpu, device::DeviceKind::cuda})
     for (const char* pipeline : {"parallel.pp=1", "parallel.pp=2"})
-      for (const char* zero : {"parallel.zero=1", "parallel.zero=2"}) {
+      for (const char* zero : {"parallel.zero=0", "parallel.zero=1", "parallel.zero=2"}) {
         Recipe r = recipe_with({pipeline, zero, "distributed.bucket_bytes=8192"});
         r.device = device;
         const mesh::Layout layout(r.parallel.sizes(), 4);

@@ -104,14 +104,23 @@ class Composition {
     const size_t variants_begin = legal_.size();
     add_variants();
     compose_from(variants_begin);
+    // Recipes are large, so their numbers are sorted and each recipe is moved once.
+    std::vector<size_t> promising, too_large;
     for (size_t i = 0; i < legal_.size(); ++i) {
       if (is_needless(i))
         layouts_.needless.push_back(std::move(legal_[i]));
       else if (composed_[i])
-        (composed_[i]->memory <= composed_error * memory_ ? layouts_.promising : layouts_.too_large)
-            .push_back({.candidate = std::move(legal_[i]), .composed = *composed_[i]});
+        (composed_[i]->memory <= composed_error * memory_ ? promising : too_large).push_back(i);
     }
-    sort_best_first(layouts_.promising, request_.objective);
+    std::ranges::stable_sort(promising, {}, [&](size_t i) {
+      return goal(request_.objective, composed_[i]->seconds, composed_[i]->memory);
+    });
+    const auto take = [&](std::vector<PlannedLayout>& layouts, const std::vector<size_t>& numbers) {
+      layouts.reserve(numbers.size());
+      for (const size_t i : numbers)
+        layouts.push_back({.candidate = std::move(legal_[i]), .composed = *composed_[i]});
+    };
+    take(layouts_.promising, promising), take(layouts_.too_large, too_large);
     return std::move(layouts_);
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "framework/kernels/meta/meta_table.h"
@@ -196,8 +198,31 @@ FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, std::shared_
   const std::vector<bool> update_spans = longer.spans_of_update();
   for (const device::Issue& issue : longer.issues) of_update_.push_back(issue.span >= 0 && update_spans[issue.span]);
   longer.spans = {};
+  longer.issues.shrink_to_fit();
+  find_equal_operations();
   priced_.emplace(*prices_, longer);
   keep_few_ranks(longer, *prices_);
+}
+
+// Most operations have the same sizes as an operation of the other micro-batch or layer. Pricing each of them again
+// would take most of the time of times().
+void FewLayers::find_equal_operations() {
+  const std::vector<device::Issue>& issues = record_->issues;
+  std::vector<const device::Work*> shorter(issues.size());
+  for (const Shorter& s : shorter_) shorter[s.operation] = &s.work;
+  const auto equal = [&](size_t a, size_t b) {
+    const device::Issue &x = issues[a], &y = issues[b];
+    return x.family == y.family && x.name == y.name && x.lane == y.lane && x.work == y.work &&
+           of_update_[a] == of_update_[b] && (shorter[a] != nullptr) == (shorter[b] != nullptr) &&
+           (!shorter[a] || *shorter[a] == *shorter[b]);
+  };
+  std::map<std::string_view, std::vector<int32_t>> by_family;  // operations with different prices
+  for (size_t i = 0; i < issues.size(); ++i) {
+    std::vector<int32_t>& different = by_family[issues[i].family];
+    const auto same = std::ranges::find_if(different, [&](int32_t other) { return equal(i, other); });
+    same_price_.push_back(same == different.end() ? static_cast<int32_t>(i) : *same);
+    if (same == different.end()) different.push_back(static_cast<int32_t>(i));
+  }
 }
 
 mesh::Layout FewLayers::layout() const {
@@ -222,11 +247,10 @@ device::MemoryStats FewLayers::run_recorded(StepRecord& record) {
   return memory->stats();
 }
 
-// Returns the work of `issue`, an operation of the record, with the sizes for `sequences` sequences of `context` tokens
+// Returns the work of an operation of the record with the sizes for `sequences` sequences of `context` tokens
 // each. If the shorter length is ignored, returns the recorded work.
-device::Work FewLayers::resized(const device::Issue& issue, double sequences, double context) const {
-  device::Work sized = issue.work;
-  const auto operation = static_cast<size_t>(&issue - record_->issues.data());
+device::Work FewLayers::resized(size_t operation, double sequences, double context) const {
+  device::Work sized = record_->issues[operation].work;
   const auto less = std::ranges::lower_bound(shorter_, operation, {}, &Shorter::operation);
   if (less == shorter_.end() || less->operation != operation) return sized;
   const double shorter = number(contexts_[0]), longer = number(contexts_[1]);
@@ -255,13 +279,20 @@ FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stag
   RecordPrices priced = *priced_;
   priced.shrink_groups(comm::TrafficClass::dp, stages);
   const int64_t larger_update = recipe_.parallel.zero > 0 ? stages : 1;
+  std::vector<double> prices(record.issues.size());
+  for (size_t i = 0; i < prices.size(); ++i) {
+    const size_t same = same_price_[i];
+    if (same != i) {
+      prices[i] = prices[same];
+      continue;
+    }
+    device::Work sized = resized(i, number(sequences), number(context));
+    if (of_update_[i]) std::visit(Enlarge{larger_update}, sized);
+    prices[i] = record.issues[i].name == "receive" ? 0 : priced.seconds(record.issues[i], sized);
+  }
   const SimulatedStep simulated = simulate_step(
       std::span(&record, 1), prices_->node_of_rank(),
-      [&](const StepRecord&, const device::Issue& issue) {
-        device::Work sized = resized(issue, number(sequences), number(context));
-        if (of_update_[&issue - record.issues.data()]) std::visit(Enlarge{larger_update}, sized);
-        return priced.seconds(issue, sized);
-      },
+      [&](const StepRecord&, const device::Issue& issue) { return prices[&issue - record.issues.data()]; },
       contention_);
   const std::vector<schedule::Interval>& at = simulated.ranks.front().times;
 
@@ -272,8 +303,7 @@ FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stag
   for (size_t i = first_; i < second_; ++i)
     if (const auto* work = std::get_if<device::CommunicationWork>(&record.issues[i].work))
       if (record.groups[work->group].traffic == static_cast<int>(comm::TrafficClass::dp))
-        times.dp_traffic +=
-            priced.seconds(record.issues[i], resized(record.issues[i], number(sequences), number(context)));
+        times.dp_traffic += priced.seconds(record.issues[i], resized(i, number(sequences), number(context)));
   return times;
 }
 

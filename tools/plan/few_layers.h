@@ -73,7 +73,8 @@ class FewLayers {
     device::Work work;  // in the step with the shorter sequences
   };
   device::MemoryStats run_recorded(StepRecord& record);
-  device::Work resized(const device::Issue& issue, double sequences, double context) const;
+  device::Work resized(size_t operation, double sequences, double context) const;
+  void find_equal_operations();
   mesh::Layout layout() const;
   int rank_in(const mesh::Layout& layout) const;
 
@@ -88,6 +89,8 @@ class FewLayers {
   std::optional<RecordPrices> priced_;
   std::vector<bool> of_update_;   // by operation: true if the operation belongs to the update
   std::vector<Shorter> shorter_;  // ascending; the work of all other operations is equal in both steps
+  // By operation: the first operation that has the same price with any number of tokens.
+  std::vector<int32_t> same_price_;
   StepContention contention_;
   // Shorter and longer sequence length. contexts_ holds the longer one twice if the shorter length is ignored.
   std::array<int64_t, 2> contexts_, recorded_contexts_;

@@ -15,7 +15,9 @@ class HostClock {
  public:
   /// Makes a clock at the start of the step. `issuing` is the host's time for an operation, in seconds. `record` must
   /// outlive the object.
-  HostClock(const StepRecord& record, double issuing) : record_(record), issuing_(issuing) {}
+  HostClock(const StepRecord& record, double issuing) : record_(record), issuing_(issuing) {
+    ends_.reserve(record.issues.size());
+  }
 
   /// Returns the seconds for which the next operation of the record waits only for the host, because all operations
   /// that it follows have ended. `seconds` is the operation's own time. Must be called once for each operation, in the

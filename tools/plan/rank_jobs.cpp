@@ -50,8 +50,8 @@ void RankJobs::add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, c
       job_of_[i] = *job;
       continue;
     }
-    std::vector<int> after;
-    for (const int32_t before : issue.after) after.push_back(job_of_[before]);
+    std::vector<int> after(issue.after.size());
+    for (size_t a = 0; a < after.size(); ++a) after[a] = job_of_[issue.after[a]];
     if (issue.communicates() && waits_for_host > 0) {
       // The operation enters its queue once the host has issued it. Until then, the queue runs earlier operations.
       jobs.push_back({Job::no_queue, waits_for_host, std::move(after), Job::alone});

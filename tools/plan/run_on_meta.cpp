@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tools/train/recipe/stages.h"
+
 namespace hexad::plan {
 
 using namespace train;
@@ -81,17 +83,28 @@ pp::ParameterRecorder& RunOnMeta::parameter_recorder() {
 
 void RunOnMeta::repeat_passes() {
   device::SpanLog& spans = instance_.context.spans();
-  instance_.repeated_passes = &passes_.emplace(*run_->issues(), parameter_recorder());
+  // If a micro-batch can repeat most of its layers, micro-batches 0 and 1 record these layers instead of passes.
+  const bool records_layers = layers_ && layers_->repeat_most();
+  const int first_recorded = records_layers ? 2 : 0;
+  instance_.repeated_passes = &passes_.emplace(*run_->issues(), parameter_recorder(), first_recorded);
   spans.start();
-  // The last micro-batch records passes. If it can repeat most of its layers, two earlier micro-batches record these
-  // layers.
-  step(layers_ && layers_->repeat_most() ? 3 : pp::RepeatedPasses::recorded_micro_batches);
+  // dualpipe_v delays the weight gradients of some micro-batches. Both kinds of micro-batches occur in 2 pp.
+  const bool delays_some = train::pipeline_of(recipe_).kind == pp::PipelineKind::dualpipe_v;
+  step(delays_some ? 2 * recipe_.parallel.pp : records_layers ? 3 : pp::RepeatedPasses::recorded_micro_batches);
   spans.stop();
   passes_->end_recording();
 }
 
+void RunOnMeta::load_ahead(int64_t micro_batches) {
+  const bool equal = recipe_.batch.global == micro_batches * sequences_;
+  if (progress_.step == 0 || equal || !instance_.context.runs_ahead()) return;
+  set_micro_batches(micro_batches);
+  step_.load_ahead(source_, progress_.next_sequence);
+}
+
 void RunOnMeta::step(int64_t micro_batches) {
-  recipe_.batch.global = micro_batches * sequences_;
+  set_micro_batches(micro_batches);
+  if (run_->issues()) begin_of_last_step_ = run_->issues()->count();
   device::SpanLog& spans = instance_.context.spans();
   // Any step may record layers, and the recordings contain the names of spans.
   const bool names_spans = layers_ && !log_pause_ && !spans.recording();

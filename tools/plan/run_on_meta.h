@@ -61,6 +61,13 @@ class RunOnMeta {
             std::shared_ptr<SharedByRuns> shared = nullptr);
 
   void step(int64_t micro_batches);
+  /// Prepares a step that follows a step with another number of micro-batches. On a host that runs ahead, the previous
+  /// step has loaded as many micro-batches as it has itself. This function replaces them by `micro_batches`
+  /// micro-batches, so that the next step begins as it does after an equal step. Does nothing before the first step.
+  void load_ahead(int64_t micro_batches);
+  /// Returns the number of the first operation of the last step in the log; none before the first step, or without a
+  /// log.
+  std::optional<int32_t> begin_of_last_step() const { return begin_of_last_step_; }
 
   train::ModelInstance& instance() { return instance_; }
   const comm::ProcessGroup& world() const { return world_; }
@@ -68,10 +75,11 @@ class RunOnMeta {
   device::IssueLog& issues() { return *run_->issues(); }
   /// Labels each later recorded operation with the span that is open at that time.
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
-  /// Runs a step that records passes. Later steps run only the passes of their first micro-batch. For the other
-  /// micro-batches, they repeat the recorded passes (pp::RepeatedPasses). Must be called before step(), after
+  /// Runs a step that records passes. Later steps repeat the recorded passes (pp::RepeatedPasses). If layers are repeated,
+  /// too, the passes of the first micro-batch may run in each step. Must be called before step(), after
   /// follow_spans(). Requires Record::issues and a recipe whose passes can be repeated (can_repeat_passes()). Later
-  /// steps do not have the same memory as steps of the recipe.
+  /// steps do not have the same memory as steps of the recipe. Throws pp::PassesDiffer if the step shows that a pass
+  /// that it has already repeated cannot be repeated. The run is then invalid.
   void repeat_passes();
   /// Makes later steps record equal layers and repeat them instead of running them (train::RepeatedLayers). Must be
   /// called before step() and before repeat_passes(). Requires Record::issues or Record::parts, and a recipe whose
@@ -88,6 +96,7 @@ class RunOnMeta {
 
  private:
   pp::ParameterRecorder& parameter_recorder();
+  void set_micro_batches(int64_t count) { recipe_.batch.global = count * sequences_; }
 
   train::Recipe recipe_;  // each step sets its batch.global
   const int64_t sequences_;
@@ -104,6 +113,7 @@ class RunOnMeta {
   train::TrainStep step_;
   const TwoDocuments source_;
   train::Progress progress_;
+  std::optional<int32_t> begin_of_last_step_;
 };
 
 }  // namespace hexad::plan

@@ -13,15 +13,11 @@ namespace hexad::plan {
 namespace {
 
 // True if an equal step must run before each recorded step. Under ZeRO-3, the order in which weights are used depends
-// on the number of micro-batches. Under ZeRO-1 and 2, a step hides the gathers of the previous step, and
-// begin_with_gathers() finds them by their distance from the step's end. If the host runs ahead, this distance depends
-// on the number of micro-batches, because each step ends with copies of the next step's micro-batches.
-bool needs_equal_step_before(const train::Recipe& r) {
-  return r.parallel.zero == 3 || (r.parallel.zero > 0 && r.device != device::DeviceKind::cpu);
-}
+// on the number of micro-batches.
+bool needs_equal_step_before(const train::Recipe& r) { return r.parallel.zero == 3; }
 
-// True if repeating passes reduces the number of micro-batches that run. With repeated passes, only the micro-batches
-// of the recording step and the first micro-batch of each later step run.
+// True if repeating passes certainly reduces the number of micro-batches that run. With repeated passes, only two
+// micro-batches of the recording step and at most the first micro-batch of each later step run.
 bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
   const bool twice = needs_equal_step_before(r);
   int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
@@ -67,39 +63,63 @@ bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
   return issue.communicates() && issue.name == "all_gather" && record.is_in_span(issue, "optimizer");
 }
 
-// Returns the index of this step's operation that corresponds to operation `before` of the previous step. Both steps
-// end with the same operations. `first` is the number of this step's first operation in the log. Returns the number of
-// operations if there is no such operation.
-size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record) {
-  const size_t from_end = first - before;
-  return from_end <= record.issues.size() ? record.issues.size() - from_end : record.issues.size();
-}
+// Gathers of the previous step that are still in flight when a step begins. Both steps end with the same communication,
+// so the n-th last communication of the previous step corresponds to the n-th last of this step. Other operations at the
+// ends differ: if the host runs ahead, each step ends with copies of the next step's micro-batches.
+class GathersInFlight {
+ public:
+  // `log` has the operations of `record` from number `first` on. `before` is the number of the first operation of the
+  // previous step.
+  GathersInFlight(const device::IssueLog& log, int32_t before, int32_t first, const StepRecord& record)
+      : record_(record) {
+    for (int32_t i = before; i < first; ++i)
+      if (log.communicates(i)) before_.push_back(i);
+    for (size_t i = 0; i < record.issues.size(); ++i)
+      if (record.issues[i].communicates()) own_.push_back(i);
+  }
+
+  // Returns the gather of this step that corresponds to operation `issue` of the previous step; none if that operation
+  // is not a gather of weights.
+  std::optional<size_t> in_this_step(int32_t issue) const {
+    const auto at = std::ranges::lower_bound(before_, issue);
+    if (at == before_.end() || *at != issue) return {};
+    const auto from_end = static_cast<size_t>(before_.end() - at);
+    if (from_end > own_.size()) return {};
+    const size_t same = own_[own_.size() - from_end];
+    return is_gather_of_update(record_, record_.issues[same]) ? std::optional(same) : std::nullopt;
+  }
+
+ private:
+  const StepRecord& record_;
+  std::vector<int32_t> before_;  // communication of the previous step, by number in the log
+  std::vector<size_t> own_;      // communication of this step, by index in the record
+};
 
 // Makes the indices in Issue::after relative to the record, whose first operation has number `first` in the log.
 // Removes dependencies on earlier steps, except on gathers of weights that the previous step left in flight. To
-// represent these gathers, moves the record's own gathers to the beginning. The record is then one period of a run, in
-// which each step hides the gathers of the previous step. A lane waits once for each gather. If no operation waits for
-// a gather of the previous step, as in a first step, the gathers remain at the end.
-void begin_with_gathers(StepRecord& record, int32_t first) {
+// represent these gathers (`in_flight`), moves the record's own gathers to the beginning. The record is then one period
+// of a run, in which each step hides the gathers of the previous step. A lane waits once for each gather. If no
+// operation waits for a gather of the previous step, as in a first step, the gathers remain at the end.
+void begin_with_gathers(StepRecord& record, int32_t first, const GathersInFlight& in_flight) {
   const size_t count = record.issues.size();
   // gather: by operation; true if the next step waits for the operation. waited: by lane and operation; true if a
   // kernel or copy of the lane already waits for the operation.
   std::vector<char> gather(count), waited(device::lane_count * count);
   for (device::Issue& issue : record.issues) {
-    std::vector<int32_t> after;
+    size_t kept = 0;
     for (const int32_t before : issue.after) {
       if (before >= first) {
-        after.push_back(before - first);
+        issue.after[kept++] = before - first;
         continue;
       }
-      const size_t same = same_in_this_step(before, first, record);
-      if (same == count || !is_gather_of_update(record, record.issues[same])) continue;
-      gather[same] = true;
-      char& known = waited[base::ordinal(issue.lane) * count + same];
-      if (!known) after.push_back(static_cast<int32_t>(same));
+      const std::optional<size_t> same = in_flight.in_this_step(before);
+      if (!same) continue;
+      gather[*same] = true;
+      char& known = waited[base::ordinal(issue.lane) * count + *same];
+      if (!known) issue.after[kept++] = static_cast<int32_t>(*same);
       if (!issue.communicates()) known = true;
     }
-    issue.after = std::move(after);
+    issue.after.resize(kept);
   }
   if (std::ranges::find(gather, true) == gather.end()) return;
 
@@ -124,15 +144,17 @@ void begin_with_gathers(StepRecord& record, int32_t first) {
 }  // namespace
 
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
-  const device::IssueLog& log = run.issues();
+  device::IssueLog& log = run.issues();
   device::SpanLog& spans = run.instance().context.spans();
-  const auto first = static_cast<int32_t>(log.issues().size());
+  run.load_ahead(micro_batches);
+  log.take_issues();
+  const int32_t first = log.count(), before = run.begin_of_last_step().value_or(first);
   spans.start();
   run.step(micro_batches);
-  StepRecord record{
-      .rank = rank, .issues = {log.issues().begin() + first, log.issues().end()}, .groups = log.groups(), .spans = {}};
-  for (const device::SpanLog::Recorded& span : spans.stop().host) record.spans.push_back({span.name, span.around});
-  begin_with_gathers(record, first);
+  StepRecord record{.rank = rank, .issues = log.take_issues(), .groups = log.groups(), .spans = {}};
+  for (device::SpanLog::Recorded& span : spans.stop().host)
+    record.spans.push_back({std::move(span.name), span.around});
+  begin_with_gathers(record, first, GathersInFlight(log, before, first, record));
   return record;
 }
 
@@ -175,18 +197,23 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank,
                                      std::shared_ptr<SharedByRuns> shared) {
   const bool equal_before = needs_equal_step_before(recipe);
-  const bool repeats_passes = can_repeat_passes(recipe, load) && repeating_is_faster(recipe, micro_batches);
-  // Returns none if a recording shows that layers cannot be repeated.
-  const auto record = [&](bool repeats_layers) -> std::optional<std::vector<StepRecord>> {
+  const bool repeating = can_repeat_passes(recipe, load) && repeating_is_faster(recipe, micro_batches);
+  // Returns none if a recording shows that layers, or passes, cannot be repeated.
+  const auto record = [&](bool repeats_layers, bool repeats_passes) -> std::optional<std::vector<StepRecord>> {
     RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank, shared);
     run.follow_spans();
     if (repeats_layers) run.repeat_layers();
-    if (repeats_passes)
-      run.repeat_passes();
-    else if (repeats_layers)
+    if (repeats_passes) {
+      try {
+        run.repeat_passes();
+      } catch (const pp::PassesDiffer&) {
+        return {};
+      }
+    } else if (repeats_layers) {
       run.step(std::min<int64_t>(std::ranges::max(micro_batches), pp::RepeatedPasses::recorded_micro_batches));
-    else if (!equal_before)
+    } else if (!equal_before) {
       run.step(repeated_micro_batches(recipe));
+    }
     std::vector<StepRecord> records;
     for (const int64_t n : micro_batches) {
       if (run.failed()) return {};  // a further step would repeat invalid layers
@@ -197,8 +224,9 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
     if (run.failed()) return {};
     return records;
   };
-  auto records = record(can_repeat_layers(recipe, load));
-  return records ? std::move(*records) : *record(false);
+  auto records = record(can_repeat_layers(recipe, load), repeating);
+  if (!records && repeating) records = record(false, true);
+  return records ? std::move(*records) : *record(false, false);
 }
 
 }  // namespace hexad::plan

@@ -62,27 +62,25 @@ bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 /// weight gradients of all micro-batches or of none, so dualpipe_v is excluded.
 bool can_repeat_layers(const train::Recipe& recipe, const RoutingLoad& load);
 
-/// Runs a step and records it. Under ZeRO-1 and 2, gathers of updated weights are still in flight when the next step
-/// begins. Therefore, if the run's previous step ended with the same operations, the gathers at the end of the record
-/// are moved to its beginning. There, they represent the gathers of the previous step. On a host that does not run
-/// ahead, all steps end with the same operations. On a host that runs ahead, only steps with the same number of
-/// micro-batches end with the same operations. In the record of a first step, the gathers are at the end. Spans are
-/// recorded if the run follows them (RunOnMeta::follow_spans).
+/// Runs a step and records it. Moves the operations of earlier steps out of the run's log. Under ZeRO-1 and 2, gathers
+/// of updated weights are still in flight when the next step begins. Therefore, unless the step is the run's first, the
+/// gathers at the end of the record are moved to its beginning. There, they represent the gathers of the previous step,
+/// because all steps end with the same communication. In the record of a first step, the gathers are at the end. Spans
+/// are recorded if the run follows them (RunOnMeta::follow_spans).
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 
 /// Returns the number of micro-batches after which the list of a pipeline's actions repeats.
 int64_t repeated_micro_batches(const train::Recipe& recipe);
 
 /// Records one step of rank `rank` for each entry of `micro_batches`. Other steps run before:
-/// - under ZeRO-3, and under ZeRO-1 and 2 if the host runs ahead: an equal step before each recorded step, which
-///   determines when weights are gathered
+/// - under ZeRO-3: an equal step before each recorded step, which determines when weights are gathered
 /// - otherwise: one step, which creates buffers and leaves gathers in flight
 ///
-/// Passes are repeated if this is faster and can_repeat_passes() is true. A first step of two or three micro-batches
-/// records the passes of its last micro-batch, and all later steps repeat these passes. Equal layers are repeated if
-/// can_repeat_layers() is true: a first step records these layers. If the recording shows that layers cannot be
-/// repeated, all steps begin again without repeated layers. In every case, the records equal the records of steps
-/// without repetitions.
+/// Passes are repeated if this is faster and can_repeat_passes() is true. A first step records the passes of one or two
+/// of its micro-batches (RunOnMeta::repeat_passes()), and all later steps repeat these passes. Equal layers are repeated
+/// if can_repeat_layers() is true: a first step records these layers. If the recording shows that layers or passes
+/// cannot be repeated, all steps begin again without them. In every case, the records equal the records of steps without
+/// repetitions.
 ///
 /// `node_of_rank` has the node of each rank. If `node_of_rank` is empty, all ranks are on one node. `shared` holds
 /// results of other runs; this run uses them and adds its own results. If `shared` is null, runs share no results. The

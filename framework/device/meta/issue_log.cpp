@@ -7,25 +7,34 @@
 #include "framework/device/span_log.h"
 
 namespace hexad::device {
-namespace {
 
-// Sorts `waits`, oldest operation first, and removes redundant operations: duplicates and, for each lane, all
-// non-communication operations except the last. The last operation suffices, because the non-communication operations
-// of a lane end in order. The first `kept` entries are the result of an earlier call.
-void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues, size_t kept = 0) {
-  if (waits.size() == kept || waits.size() < 2) return;
-  const auto added = waits.begin() + static_cast<std::ptrdiff_t>(kept);
-  if (!std::ranges::is_sorted(added, waits.end())) std::sort(added, waits.end());
-  if (kept > 0 && added[0] <= added[-1]) std::inplace_merge(waits.begin(), added, waits.end());
-  waits.erase(std::ranges::unique(waits).begin(), waits.end());
-  std::array<int32_t, lane_count> last{};
-  for (const int32_t i : waits)
-    if (!issues[i].communicates()) last[base::ordinal(issues[i].lane)] = i;
-  std::erase_if(waits,
-                [&](int32_t i) { return !issues[i].communicates() && last[base::ordinal(issues[i].lane)] != i; });
+bool IssuesBefore::contains_communication(int32_t issue) const {
+  return std::ranges::binary_search(communications_, issue);
 }
 
-}  // namespace
+void IssuesBefore::add(int32_t issue, int8_t kind) {
+  if (kind != communication) {
+    last_[kind] = std::max(last_[kind], issue);
+  } else if (communications_.empty() || communications_.back() < issue) {
+    communications_.push_back(issue);
+  } else if (const auto at = std::ranges::lower_bound(communications_, issue); *at != issue) {
+    communications_.insert(at, issue);
+  }
+}
+
+void IssuesBefore::add(const IssuesBefore& others) {
+  for (size_t lane = 0; lane < last_.size(); ++lane) last_[lane] = std::max(last_[lane], others.last_[lane]);
+  for (const int32_t issue : others.communications_) add(issue, communication);
+}
+
+std::vector<int32_t> IssuesBefore::sorted() const {
+  std::array<int32_t, lane_count> kernels = last_;
+  std::ranges::sort(kernels);
+  const auto first = std::ranges::lower_bound(kernels, 0);
+  std::vector<int32_t> issues(communications_.size() + static_cast<size_t>(kernels.end() - first));
+  std::merge(first, kernels.end(), communications_.begin(), communications_.end(), issues.begin());
+  return issues;
+}
 
 void IssueMark::wait() const { log_.wait_on_host(*this); }
 
@@ -40,48 +49,51 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   if (part_) record_addition(family, name, lane, work);
   Queue& from = lanes_[base::ordinal(queue(lane))];
   if (!has_thread(lane)) {
-    from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
-                      host_waits_.end());
+    wait_for_host(from.later_waits, from.host_waits);
     from.host_waits = host_waits_.size();
   }
-  // Communication does not clear the waits of its queue. Without this call, the waits of a queue that only communicates
-  // would grow without limit.
-  keep_last_of_each_lane(from.waits, issues_, from.issued_waits);
-  Issue issue{family, name, queue(lane), std::move(work), innermost(), from.waits};
-  if (has_thread(lane)) {
-    // The issuing thread appends this operation once its own earlier operations and waits have ended. This operation
-    // must therefore also follow these operations and waits.
-    const Queue& issuer = lanes_[base::ordinal(Lane::compute)];
-    issue.after.insert(issue.after.end(), issuer.waits.begin(), issuer.waits.end());
-    issue.after.insert(issue.after.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(issuer.host_waits),
-                       host_waits_.end());
-    if (issuer.last >= 0) issue.after.push_back(issuer.last);
-    keep_last_of_each_lane(issue.after, issues_);
-  }
+  from.issued_waits.add(from.later_waits);
+  from.later_waits.clear();
+  const int32_t number = count();
+  Issue& issue = issues_.emplace_back(Issue{family, name, queue(lane), std::move(work), innermost(), {}});
   const bool communicates = issue.communicates();
-  if (communicates && from.last >= 0) {
-    issue.after.push_back(from.last);
-    keep_last_of_each_lane(issue.after, issues_, issue.after.size() - 1);
+  if (has_thread(lane) || (communicates && from.last >= 0)) {
+    IssuesBefore before = from.issued_waits;
+    if (has_thread(lane)) {
+      // The issuing thread appends this operation once its own earlier operations and waits have ended. This operation
+      // must therefore also follow these operations and waits.
+      const Queue& issuer = lanes_[base::ordinal(Lane::compute)];
+      before.add(issuer.issued_waits), before.add(issuer.later_waits);
+      wait_for_host(before, issuer.host_waits);
+      if (issuer.last >= 0) before.add(issuer.last, kinds_[issuer.last]);
+    }
+    if (communicates && from.last >= 0) before.add(from.last, kinds_[from.last]);
+    issue.after = before.sorted();
+  } else {
+    issue.after = from.issued_waits.sorted();
   }
-  const auto number = static_cast<int32_t>(issues_.size());
-  issues_.push_back(std::move(issue));
+  kinds_.push_back(communicates ? IssuesBefore::communication : static_cast<int8_t>(issue.lane));
+  // Communication does not clear the waits of its queue.
   if (communicates)
     from.last_communication = number;
   else
-    from.last = number, from.waits.clear();
-  from.issued_waits = from.waits.size();
+    from.last = number, from.issued_waits.clear();
   return number;
+}
+
+// Adds the operations for which the host waits, except the first `known`.
+void IssueLog::wait_for_host(IssuesBefore& waits, size_t known) const {
+  for (size_t i = known; i < host_waits_.size(); ++i) waits.add(host_waits_[i], kinds_[host_waits_[i]]);
 }
 
 // Returns the operations that precede a mark made by mark_of(lane).
 std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   const Queue& of = lanes_[base::ordinal(queue(lane))];
+  IssuesBefore before = of.later_waits;
   // A mark that includes the lane's last communication need not list the operations that this communication follows.
-  const auto later = of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits);
-  const bool awaited = std::find(later, of.waits.end(), of.last_communication) != of.waits.end();
-  std::vector<int32_t> issues(awaited ? later : of.waits.begin(), of.waits.end());
-  if (of.last >= 0) issues.push_back(of.last);
-  return issues;
+  if (!of.later_waits.contains_communication(of.last_communication)) before.add(of.issued_waits);
+  if (of.last >= 0) before.add(of.last, kinds_[of.last]);
+  return before.sorted();
 }
 
 std::shared_ptr<const IssueMark> IssueLog::new_mark(std::vector<int32_t> issues) {
@@ -114,20 +126,8 @@ int IssueLog::add_group(IssuedGroup group) {
 
 void IssueLog::wait(Lane lane, int32_t issue) {
   if (issue < 0 || runs_on_host(lane)) return wait_on_host(issue);
-  if (!issues_[issue].communicates() && issues_[issue].lane == lane) return;
-  Queue& of = lanes_[base::ordinal(lane)];
-  of.waits.push_back(issue);
-  if (of.waits.size() > of.max_waits) shorten(of);
-}
-
-// Removes redundant entries that were added after the queue's last operation. Without this call, the waits of two
-// queues that wait for each other's marks, without operations in between, would double with each mark.
-void IssueLog::shorten(Queue& of) const {
-  const auto later = of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits);
-  std::vector<int32_t> kept(later, of.waits.end());
-  keep_last_of_each_lane(kept, issues_);
-  of.waits.erase(std::ranges::copy(kept, later).out, of.waits.end());
-  of.max_waits = std::max(of.max_waits, 2 * of.waits.size());
+  if (kinds_[issue] == static_cast<int8_t>(lane)) return;
+  lanes_[base::ordinal(lane)].later_waits.add(issue, kinds_[issue]);
 }
 
 void IssueLog::wait(Lane lane, const IssueMark& mark) {
@@ -142,7 +142,7 @@ void IssueLog::wait_on_host(const IssueMark& mark) {
 
 void IssueLog::wait_on_host(int32_t issue) {
   // The host need not wait for operations that it runs itself.
-  if (issue >= 0 && (issues_[issue].communicates() || !runs_on_host(issues_[issue].lane))) host_waits_.push_back(issue);
+  if (issue >= 0 && (communicates(issue) || !runs_on_host(static_cast<Lane>(kinds_[issue])))) host_waits_.push_back(issue);
 }
 
 }  // namespace hexad::device

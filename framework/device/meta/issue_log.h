@@ -115,6 +115,26 @@ struct IssuedGroup {
   bool operator==(const IssuedGroup&) const = default;
 };
 
+/// Set of operations that another operation must wait for. Leaves out redundant operations: of each lane, only the last
+/// operation that is not communication is kept, because such operations of a lane end in order.
+class IssuesBefore {
+ public:
+  /// Kind of an operation that is communication. The kind of another operation is the number of its lane.
+  static constexpr int8_t communication = -1;
+
+  IssuesBefore() { last_.fill(-1); }
+  void clear() { *this = {}; }
+  bool contains_communication(int32_t issue) const;
+  void add(int32_t issue, int8_t kind);
+  void add(const IssuesBefore& others);
+  /// Returns the numbers of the operations, ascending.
+  std::vector<int32_t> sorted() const;
+
+ private:
+  std::array<int32_t, lane_count> last_;  // by lane: last operation that is not communication; -1: none
+  std::vector<int32_t> communications_;   // ascending
+};
+
 class IssueLog;
 
 /// Mark after operations of the log. wait() only records in the log that the host waits, because nothing runs.
@@ -247,17 +267,24 @@ class IssueLog {
 
   /// True during a Pause: operations are not added.
   bool paused() const { return paused_; }
+  /// Returns the number of operations that were added, which is also the number of the next operation.
+  int32_t count() const { return static_cast<int32_t>(kinds_.size()); }
+  /// True if operation `issue` is communication.
+  bool communicates(int32_t issue) const { return kinds_[issue] == IssuesBefore::communication; }
+  /// Returns the operations since the last call of take_issues(), or all operations.
   const std::vector<Issue>& issues() const { return issues_; }
+  /// Moves the operations of issues() out of the log. Later operations may still wait for them.
+  std::vector<Issue> take_issues() { return std::exchange(issues_, {}); }
   const std::vector<IssuedGroup>& groups() const { return groups_; }
 
  private:
   struct Queue {
     int32_t last = -1;                // last non-communication operation; -1: none
     int32_t last_communication = -1;  // last communication; -1: none
-    std::vector<int32_t> waits;       // operations that the queue's next operation must wait for
-    size_t issued_waits = 0;          // the queue's last operation waits for this many entries at the start of `waits`
-    size_t host_waits = 0;            // the queue already waits for this many entries at the start of host_waits_
-    size_t max_waits = 64;            // if `waits` becomes longer, redundant entries are removed
+    // Operations that the queue's next operation must wait for. The queue's last operation, a communication, already
+    // waits for `issued_waits`; it does not wait for `later_waits`.
+    IssuesBefore issued_waits{}, later_waits{};
+    size_t host_waits = 0;  // the queue already waits for this many entries at the start of host_waits_
   };
   // With Host::computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
@@ -267,7 +294,7 @@ class IssueLog {
   bool has_thread(Lane lane) const { return host_ == Host::computes_beside_lanes && lane != Lane::compute; }
   int32_t innermost() const;
   std::vector<int32_t> before_mark(Lane lane) const;
-  void shorten(Queue& of) const;
+  void wait_for_host(IssuesBefore& waits, size_t known) const;
   std::shared_ptr<const IssueMark> new_mark(std::vector<int32_t> issues);
   // Append a call to the part that is being recorded.
   void record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work);
@@ -278,6 +305,7 @@ class IssueLog {
   const Host host_;
   SpanLog* spans_ = nullptr;
   std::vector<Issue> issues_;
+  std::vector<int8_t> kinds_;  // kind of each operation (IssuesBefore), including those of take_issues()
   std::vector<IssuedGroup> groups_;
   std::array<Queue, lane_count> lanes_{};
   std::vector<int32_t> host_waits_;

@@ -146,7 +146,7 @@ IssueLog::InnerCall::InnerCall(IssueLog& log) : log_(log), part_(std::exchange(l
 }
 
 void IssueLog::record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work) {
-  part_->issues.push_back(static_cast<int32_t>(issues_.size()));
+  part_->issues.push_back(count());
   part_->calls.emplace_back(IssuePart::Addition{family, name, lane, work, position(innermost(), part_->first_span)});
 }
 

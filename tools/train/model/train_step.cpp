@@ -46,6 +46,10 @@ std::vector<MicroBatch> TrainStep::take(const data::Source& source, int64_t firs
   return wanted ? ahead->batches : load(source, first_sequence);
 }
 
+void TrainStep::load_ahead(const data::Source& source, int64_t first_sequence) {
+  ahead_ = Loaded{&source, first_sequence, load(source, first_sequence)};
+}
+
 int64_t TrainStep::micro_batches() const {
   return recipe_.batch.global / recipe_.batch.micro / instance_.mesh.size(Axis::dp);
 }
@@ -195,7 +199,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   // If the host runs ahead of the device, it loads the next batch while the device is busy.
   const int64_t next = first_sequence + recipe_.batch.global;
   if (instance_.context.runs_ahead() && next + recipe_.batch.global <= source.size())
-    ahead_ = Loaded{&source, next, load(source, next)};
+    load_ahead(source, next);
 
   span.emplace(spans, "loss and router statistics");
   StepResult result;

@@ -55,6 +55,10 @@ class TrainStep {
   /// Runs the step like the previous function, with the learning rate of the recipe's schedule.
   StepResult run(const data::Source& source, Progress& progress);
 
+  /// Loads this rank's micro-batches of the global batch that begins at `first_sequence`, for the next step. Replaces
+  /// micro-batches that were loaded in advance.
+  void load_ahead(const data::Source& source, int64_t first_sequence);
+
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence);
   /// Returns this rank's micro-batches of the global batch that begins at `first_sequence`. Loads them unless they were
