@@ -141,8 +141,9 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::duplicate(std::string name) const {
 std::vector<int> ImaginedGroup::nodes() const { return nodes_of(ranks_, cards_->node_of_rank); }
 
 nccl::CommunicatorShape ImaginedGroup::shape() const {
-  const std::vector<int> all = nodes();
-  const auto here = std::count(all.begin(), all.end(), all[rank_]);
+  const std::vector<int>& nodes = cards_->node_of_rank;
+  const int mine = nodes[ranks_[rank_]];
+  const auto here = std::count_if(ranks_.begin(), ranks_.end(), [&](int rank) { return nodes[rank] == mine; });
   return nccl::shape_of({.traffic = traffic(), .across_nodes = here < size()}, size(), static_cast<int>(here));
 }
 
@@ -152,7 +153,8 @@ void ImaginedGroup::connect(Uses uses, Device device) const {
   if (uses.has(Use::messages)) connect_routes(all_routes(size()), device);
   const Uses all = *connected_ | (uses - Use::messages);
   if (all == *connected_) return;
-  const int64_t bytes = nccl::connection_bytes(shape(), all) - nccl::connection_bytes(shape(), *connected_);
+  const nccl::CommunicatorShape shape = this->shape();
+  const int64_t bytes = nccl::connection_bytes(shape, all) - nccl::connection_bytes(shape, *connected_);
   *connected_ = all;
   device.context().allocator()->account(bytes, device::Category::connection);
 }

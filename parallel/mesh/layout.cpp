@@ -295,6 +295,7 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
   }
   // Ranks of a stage are in ascending order, because their places are in ascending order.
   std::vector<int> ranks;
+  ranks.reserve(sharers.stages.size() * places.size());
   for (const int stage : sharers.stages) {
     const auto before = static_cast<std::ptrdiff_t>(ranks.size());
     for (const int place : places) ranks.push_back(rank_of({stage, place}));

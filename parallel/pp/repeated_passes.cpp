@@ -59,8 +59,10 @@ bool RepeatedPasses::repeats(int local_stage, int micro) const {
 void RepeatedPasses::repeat(Kind kind, int local_stage, int micro, const std::function<void(Parameter&)>& report) {
   const Pass which = pass(kind, local_stage, micro);
   if (!is_repeatable(which))
-    throw PassesDiffer(base::cat("[pp] micro-batch ", micro, " of virtual stage ", local_stage, " of a rank has a pass ",
-                                 "that cannot be repeated; expected a recorded pass that waits for no other pass"));
+    throw PassesDiffer(
+        base::cat("[pp] micro-batch ", micro, " of virtual stage ", local_stage,
+                  " of a rank has a pass that was not recorded or cannot be repeated; expected a recorded pass that "
+                  "waits for no operation of another micro-batch"));
   Recorded& recorded = recorded_.at(which);
   const Parameter* const other = recorded.parameters->other_gradient();
   base::require(other == nullptr, "[pp] a repeated pass contributes to the gradient of ", other ? other->name() : "",

@@ -18,8 +18,8 @@
 
 namespace hexad::pp {
 
-/// Thrown in a recording step if it has repeated a forward, but cannot repeat the backward. The step is then invalid, and
-/// a new run must run all passes.
+/// Thrown in a recording step if it has repeated a forward, but cannot repeat the backward. The step is then invalid,
+/// and a new run must run all passes.
 class PassesDiffer : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -36,8 +36,8 @@ class PassesDiffer : public std::runtime_error {
 /// recorded, it runs in all steps.
 ///
 /// A step with repeated passes logs the same as a step that runs all passes, provided that all micro-batches except the
-/// first make the same calls to the log, and that the first makes the same calls in all steps. Calls to the storage of parameters may differ. Other calls differ in three
-/// cases, of which only the last is checked:
+/// first make the same calls to the log, and that the first makes the same calls in all steps. Calls to the storage of
+/// parameters may differ. Other calls differ in three cases, of which only the last is checked:
 /// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
 /// - Two passes run as fibers.
 /// - Gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch

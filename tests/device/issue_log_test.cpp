@@ -119,6 +119,19 @@ TEST(IssueLog, MarksOfLanesThatWaitForEachOtherStayShort) {
   EXPECT_EQ(after(log, add_kernel(log, Lane::copy)), (Issues{one, two}));
 }
 
+TEST(IssueLog, OperationsThatWereTakenOutAreStillAwaited) {
+  IssueLog log(IssueLog::Host::launches);
+  const int32_t kernel = add_kernel(log, Lane::copy), exchange = add_exchange(log, Lane::inter);
+  const auto mark = log.mark(exchange);
+  EXPECT_EQ(log.take_issues().size(), 2U);
+  EXPECT_TRUE(log.issues().empty());
+  EXPECT_EQ(log.count(), 2);
+  EXPECT_TRUE(log.communicates(exchange) && !log.communicates(kernel));
+  log.wait(Lane::compute, kernel), log.wait(Lane::compute, *mark);
+  EXPECT_EQ(add_kernel(log, Lane::compute), 2);
+  EXPECT_EQ(log.issues().front().after, (Issues{kernel, exchange}));
+}
+
 TEST(IssueLog, HostWaitsApplyToOtherLanes) {
   IssueLog log(IssueLog::Host::launches);
   const int32_t first = add_kernel(log, Lane::copy), last = add_kernel(log, Lane::copy);

@@ -143,6 +143,17 @@ TEST(FewLayers, HaveShorterAttentionInShorterSequences) {
   EXPECT_EQ(layers.memory(8, 1024).activations, layers.memory(1, 8192).activations);
 }
 
+TEST(FewLayers, HaveTheSameTimesAfterOtherTimes) {
+  for (const Recipe& r : recipes("cuda")) {
+    FewLayers layers = few_layers(r, {896, 1024});
+    layers.times(1, 1024), layers.times(4, 4096);
+    const FewLayersTimes again = layers.times(2, 2048, 2), first = few_layers(r, {896, 1024}).times(2, 2048, 2);
+    EXPECT_EQ(again.micro_batch, first.micro_batch);
+    EXPECT_EQ(again.rest, first.rest);
+    EXPECT_EQ(again.dp_traffic, first.dp_traffic);
+  }
+}
+
 // On a CPU, the loss is computed in blocks of 256 rows: one for the shorter sequence, four for the longer one.
 TEST(FewLayers, AreProportionalToTokensIfOperationsDiffer) {
   FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});

@@ -1,6 +1,5 @@
-// Compares steps that run the first micro-batch and repeat all other micro-batches with steps that run all
-// micro-batches. The records of both steps have the same operations (sizes, lanes, dependencies and order), groups and
-// spans.
+// Compares steps that repeat recorded passes with steps that run all passes. The records of both steps have the same
+// operations (sizes, lanes, dependencies and order), groups and spans.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -37,7 +36,7 @@ StepRecord run_all(const Recipe& r, int world, int rank, const RoutingLoad& load
   return record_step(run, micro_batches, rank);
 }
 
-// Returns the record of a step that repeats all micro-batches except the first.
+// Returns the record of a step that repeats all passes.
 StepRecord run_few(const Recipe& r, int world, int rank, const RoutingLoad& load) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, mesh::Layout(r.parallel.sizes(), world), rank, load, RunOnMeta::Record::issues);
@@ -87,8 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ManyStagesOfDualPipe", 4, {"parallel.pp=4", "model.layers=8", "schedule.pipeline.kind=dualpipe_v"}},
         Case{"DualPipeZero1", 4, {stages, "parallel.ep=2", "parallel.zero=1", "schedule.pipeline.kind=dualpipe_v"}},
         Case{"DualPipeTied", 2, {stages, "model.tied_embedding=true", "schedule.pipeline.kind=dualpipe_v"}},
-        Case{"Data", 4, {stages}},
-        Case{"Zero1", 4, {stages, "parallel.zero=1"}}, Case{"Experts", 4, {stages, "parallel.ep=2"}},
+        Case{"Data", 4, {stages}}, Case{"Zero1", 4, {stages, "parallel.zero=1"}},
+        Case{"Experts", 4, {stages, "parallel.ep=2"}},
         Case{"Chunks", 4, {stages, "parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"}},
         Case{"Context", 4, {stages, "parallel.cp=2"}}, Case{"Tensor", 4, {stages, "parallel.tp=2", "parallel.sp=true"}},
         Case{"Blocks", 2, {stages, "recompute=block"}}, Case{"Norms", 2, {stages, "recompute=norms"}},

@@ -68,6 +68,30 @@ TEST(StepSimulation, ShortKernelsWaitUntilTheHostHasIssuedThem) {
   EXPECT_DOUBLE_EQ(simulated({step}, {0}).seconds, 4);
 }
 
+TEST(StepSimulation, RunsAgainWithOtherPrices) {
+  Step stages[]{Step(0), Step(1)};
+  for (Step& s : stages) {
+    const int group = s.group("dp", TrafficClass::dp, {0, 1});
+    const int32_t sum = s.collective(group, 4, {s.kernel(2)});
+    s.kernel(3), s.kernel(1, {sum});
+  }
+  const std::vector<StepRecord> records{stages[0].record(), stages[1].record()};
+  const std::vector<int> nodes{0, 0};
+  const StepContention contention{.issuing = 0.5};
+  StepSimulation simulation(records, nodes, contention);
+  for (const double factor : {1.0, 3.0, 0.1, 1.0}) {
+    SCOPED_TRACE(factor);
+    const auto scaled = [&](const StepRecord& r, const Issue& issue) { return factor * price(r, issue); };
+    const SimulatedStep expected = simulate_step(records, nodes, scaled, contention), again = simulation.run(scaled);
+    EXPECT_EQ(again.seconds, expected.seconds);
+    for (size_t r = 0; r < records.size(); ++r)
+      for (size_t i = 0; i < records[r].issues.size(); ++i) {
+        EXPECT_EQ(again.ranks[r].times[i].begin, expected.ranks[r].times[i].begin);
+        EXPECT_EQ(again.ranks[r].times[i].end, expected.ranks[r].times[i].end);
+      }
+  }
+}
+
 TEST(StepSimulation, TheHostIssuesShortKernelsDuringALongOne) {
   Step step(0);
   step.kernel(10);

@@ -112,13 +112,11 @@ class Composition {
       else if (composed_[i])
         (composed_[i]->memory <= composed_error * memory_ ? promising : too_large).push_back(i);
     }
-    std::ranges::stable_sort(promising, {}, [&](size_t i) {
-      return goal(request_.objective, composed_[i]->seconds, composed_[i]->memory);
-    });
+    std::ranges::stable_sort(
+        promising, {}, [&](size_t i) { return goal(request_.objective, composed_[i]->seconds, composed_[i]->memory); });
     const auto take = [&](std::vector<PlannedLayout>& layouts, const std::vector<size_t>& numbers) {
       layouts.reserve(numbers.size());
-      for (const size_t i : numbers)
-        layouts.push_back({.candidate = std::move(legal_[i]), .composed = *composed_[i]});
+      for (const size_t i : numbers) layouts.push_back({.candidate = std::move(legal_[i]), .composed = *composed_[i]});
     };
     take(layouts_.promising, promising), take(layouts_.too_large, too_large);
     return std::move(layouts_);

@@ -274,7 +274,7 @@ FewLayersMemory FewLayers::memory(int64_t sequences, int64_t context) const {
   return memory;
 }
 
-FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stages) const {
+FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stages) {
   const StepRecord& record = *record_;
   RecordPrices priced = *priced_;
   priced.shrink_groups(comm::TrafficClass::dp, stages);
@@ -290,10 +290,10 @@ FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stag
     if (of_update_[i]) std::visit(Enlarge{larger_update}, sized);
     prices[i] = record.issues[i].name == "receive" ? 0 : priced.seconds(record.issues[i], sized);
   }
-  const SimulatedStep simulated = simulate_step(
-      std::span(&record, 1), prices_->node_of_rank(),
-      [&](const StepRecord&, const device::Issue& issue) { return prices[&issue - record.issues.data()]; },
-      contention_);
+  if (!simulation_)
+    simulation_ = std::make_unique<StepSimulation>(std::span(&record, 1), prices_->node_of_rank(), contention_);
+  const SimulatedStep simulated = simulation_->run(
+      [&](const StepRecord&, const device::Issue& issue) { return prices[&issue - record.issues.data()]; });
   const std::vector<schedule::Interval>& at = simulated.ranks.front().times;
 
   FewLayersTimes times;

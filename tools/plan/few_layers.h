@@ -53,7 +53,10 @@ class FewLayers {
   /// `stages` stages for each recorded stage. In this job, the groups that exchange weights and gradients have 1 /
   /// `stages` as many ranks. Under ZeRO, each rank updates `stages` times as many weights.
   FewLayersMemory memory(int64_t sequences, int64_t context) const;
-  FewLayersTimes times(int64_t sequences, int64_t context, int64_t stages = 1) const;
+  FewLayersTimes times(int64_t sequences, int64_t context, int64_t stages = 1);
+
+  /// Frees the memory that times() keeps for later calls.
+  void free_simulation() { simulation_.reset(); }
 
   /// True if the steps of the two lengths issue different operations. The costs of a micro-batch are then proportional
   /// to its number of tokens.
@@ -92,6 +95,7 @@ class FewLayers {
   // By operation: the first operation that has the same price with any number of tokens.
   std::vector<int32_t> same_price_;
   StepContention contention_;
+  std::unique_ptr<StepSimulation> simulation_;  // of the record; null before the first call of times()
   // Shorter and longer sequence length. contexts_ holds the longer one twice if the shorter length is ignored.
   std::array<int64_t, 2> contexts_, recorded_contexts_;
   size_t first_ = 0, second_ = 0;  // indices of the first operations of the two micro-batches

@@ -115,11 +115,22 @@ const LayerCosts::Memory& LayerCosts::memory_of_models(const Recipe& r) {
   return memory;
 }
 
+// Frees the simulations of models with other tp and cp. A search goes through the layouts by tp and cp, and all
+// simulations together would need much memory.
+void LayerCosts::free_other_simulations(const Recipe& r) {
+  const std::pair sizes(r.parallel.tp, r.parallel.cp);
+  if (std::exchange(simulated_, sizes) == sizes) return;
+  for (auto& [key, of_settings] : models_)
+    for (std::array<FewLayers, 2>& of_kind : of_settings.kinds)
+      for (FewLayers& few : of_kind) few.free_simulation();
+}
+
 const LayerCosts::Times& LayerCosts::times_of_models(const Recipe& r) {
   Models& known = models(r);
   const int64_t stages = r.parallel.pp / stages_that_count(r);
   const auto [at, is_new] = known.times.try_emplace({{r.batch.micro, r.model.context}, stages});
   if (!is_new) return at->second;
+  free_other_simulations(r);
   for (size_t k = 0; k < kinds_.size(); ++k)
     for (size_t m = 0; m < at->second.size(); ++m)
       add(at->second[m], kinds_[k].share, known.kinds[k][m].times(r.batch.micro, r.model.context, stages));

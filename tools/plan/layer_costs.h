@@ -78,6 +78,7 @@ class LayerCosts {
   };
   std::shared_ptr<const StepPrices> prices_of(const train::Recipe& recipe, int64_t stages);
   Models& models(const train::Recipe& recipe);
+  void free_other_simulations(const train::Recipe& recipe);
   const Memory& memory_of_models(const train::Recipe& recipe);
   const Times& times_of_models(const train::Recipe& recipe);
   double temporary(const FewLayers& layers, const train::Recipe& recipe, int64_t recorded_context);
@@ -92,6 +93,7 @@ class LayerCosts {
   const RoutingLoad load_;
   const std::shared_ptr<SharedByRuns> shared_ = std::make_shared<SharedByRuns>();
   std::map<std::string, Models> models_;
+  std::pair<int64_t, int64_t> simulated_{};  // tp and cp of the models that keep simulations
   // Prices by tp, cp, ep, etp and stages.
   std::map<std::array<int64_t, 5>, std::shared_ptr<const StepPrices>> prices_of_stages_;
   std::vector<FrozenPeriods> kinds_;  // empty before the first step

@@ -24,11 +24,9 @@ int Queues::number_of(const Key& key) {
   return number;
 }
 
-RankJobs::RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price,
-                   const StepContention& contention)
+RankJobs::RankJobs(const StepRecord& record, const std::vector<int>& nodes, const StepContention& contention)
     : record_(record),
       nodes_(nodes),
-      price_(price),
       contention_(contention),
       networks_(record.groups.size()),
       awaited_(record.issues.size()),
@@ -39,26 +37,37 @@ RankJobs::RankJobs(const StepRecord& record, const std::vector<int>& nodes, cons
 }
 
 void RankJobs::add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated) {
-  HostClock host(record_, contention_.issuing);
+  first_job_ = static_cast<int>(jobs.size());
   for (size_t i = 0; i < record_.issues.size(); ++i) {
-    const Issue& issue = record_.issues[i];
-    seconds_[i] = issue.name == "receive" ? 0 : price_(record_, issue);
-    const double waits_for_host = contention_.issuing > 0 ? host.delay(seconds_[i]) : 0;
-    if (!issue.communicates()) seconds_[i] += waits_for_host;
     if (const auto job = job_to_join(i)) {
-      jobs[*job].seconds += seconds_[i];
       job_of_[i] = *job;
       continue;
     }
+    const Issue& issue = record_.issues[i];
     std::vector<int> after(issue.after.size());
     for (size_t a = 0; a < after.size(); ++a) after[a] = job_of_[issue.after[a]];
-    if (issue.communicates() && waits_for_host > 0) {
-      // The operation enters its queue once the host has issued it. Until then, the queue runs earlier operations.
-      jobs.push_back({Job::no_queue, waits_for_host, std::move(after), Job::alone});
+    if (waits_for_host(issue)) {
+      jobs.push_back({Job::no_queue, 0, std::move(after), Job::alone});
       after = {static_cast<int>(jobs.size()) - 1};
     }
     job_of_[i] = static_cast<int>(jobs.size());
-    jobs.push_back({first_queue + queue_of(issue, queues, simulated), seconds_[i], std::move(after), Job::alone});
+    jobs.push_back({first_queue + queue_of(issue, queues, simulated), 0, std::move(after), Job::alone});
+  }
+  last_job_ = static_cast<int>(jobs.size());
+}
+
+void RankJobs::set_times(std::span<Job> jobs, const PriceOfIssue& price) {
+  HostClock host(record_, contention_.issuing);
+  for (int j = first_job_; j < last_job_; ++j) jobs[j].seconds = 0;
+  for (size_t i = 0; i < record_.issues.size(); ++i) {
+    const Issue& issue = record_.issues[i];
+    seconds_[i] = issue.name == "receive" ? 0 : price(record_, issue);
+    const double delay = contention_.issuing > 0 ? host.delay(seconds_[i]) : 0;
+    if (waits_for_host(issue))
+      jobs[job_of_[i] - 1].seconds = delay;
+    else
+      seconds_[i] += delay;
+    jobs[job_of_[i]].seconds += seconds_[i];
   }
 }
 
@@ -90,6 +99,8 @@ std::optional<int> RankJobs::job_to_join(size_t i) {
   if (!before || awaited_[*before] || !issue.after.empty()) return {};
   return job_of_[*before];
 }
+
+bool RankJobs::waits_for_host(const Issue& issue) const { return contention_.issuing > 0 && issue.communicates(); }
 
 Network RankJobs::network_between(int rank, int other) const {
   const int nodes = contention_.nodes_of_domain;

@@ -50,14 +50,16 @@ class Queues {
 class RankJobs {
  public:
   /// `nodes` has the node of each rank of the world. The arguments must outlive the object.
-  RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price,
-           const StepContention& contention);
+  RankJobs(const StepRecord& record, const std::vector<int>& nodes, const StepContention& contention);
 
   const StepRecord& record() const { return record_; }
   int job_of(size_t issue) const { return job_of_[issue]; }
 
-  /// Appends the jobs, in queues starting at `first_queue`. `simulated` lists the ranks of all records.
+  /// Appends the jobs, in queues starting at `first_queue`. They have no times yet. `simulated` lists the ranks of all
+  /// records.
   void add_to(std::vector<schedule::Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated);
+  /// Sets the times of the appended jobs.
+  void set_times(std::span<schedule::Job> jobs, const PriceOfIssue& price);
 
   /// Returns the start and end of each operation. The time of a job is divided among the job's operations in proportion
   /// to their prices.
@@ -68,6 +70,9 @@ class RankJobs {
   // Returns the job that operation `i` joins, if any. Two consecutive operations of a lane form one job if no other
   // queue waits for the first operation, and the second operation waits for no other queue.
   std::optional<int> job_to_join(size_t i);
+  // True if the operation has a job of its own, directly before its other job, for the time until the host has issued
+  // it. Until then, the queue of the operation runs earlier operations.
+  bool waits_for_host(const device::Issue& issue) const;
   Network network_between(int rank, int other) const;
   int queue_of(const device::Issue& issue, Queues& queues, const std::vector<int>& simulated);
   Network network_of(int group);
@@ -76,12 +81,12 @@ class RankJobs {
 
   const StepRecord& record_;
   const std::vector<int>& nodes_;
-  const PriceOfIssue& price_;
   const StepContention& contention_;
   std::vector<std::optional<Network>> networks_;  // network of each group; none: not computed yet
   std::vector<int> peers_;
   std::vector<char> awaited_;  // for each issue: true if communication or another lane waits for the issue
   std::vector<int> job_of_;
+  int first_job_ = 0, last_job_ = 0;  // the object's jobs are [first_job_, last_job_)
   // Time of each operation: its price and, for a kernel or copy, the time for which it waits for the host.
   std::vector<double> seconds_;
   std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane

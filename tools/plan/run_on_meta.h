@@ -75,8 +75,8 @@ class RunOnMeta {
   device::IssueLog& issues() { return *run_->issues(); }
   /// Labels each later recorded operation with the span that is open at that time.
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
-  /// Runs a step that records passes. Later steps repeat the recorded passes (pp::RepeatedPasses). If layers are repeated,
-  /// too, the passes of the first micro-batch may run in each step. Must be called before step(), after
+  /// Runs a step that records passes. Later steps repeat the recorded passes (pp::RepeatedPasses). If layers are
+  /// repeated, too, the passes of the first micro-batch may run in each step. Must be called before step(), after
   /// follow_spans(). Requires Record::issues and a recipe whose passes can be repeated (can_repeat_passes()). Later
   /// steps do not have the same memory as steps of the recipe. Throws pp::PassesDiffer if the step shows that a pass
   /// that it has already repeated cannot be repeated. The run is then invalid.

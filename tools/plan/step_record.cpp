@@ -16,8 +16,8 @@ namespace {
 // on the number of micro-batches.
 bool needs_equal_step_before(const train::Recipe& r) { return r.parallel.zero == 3; }
 
-// True if repeating passes certainly reduces the number of micro-batches that run. With repeated passes, only two
-// micro-batches of the recording step and at most the first micro-batch of each later step run.
+// True if repeating passes certainly reduces the number of micro-batches that run. With repeated passes, two or
+// three micro-batches of the recording step and at most the first micro-batch of each later step run.
 bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
   const bool twice = needs_equal_step_before(r);
   int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
@@ -64,8 +64,8 @@ bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
 }
 
 // Gathers of the previous step that are still in flight when a step begins. Both steps end with the same communication,
-// so the n-th last communication of the previous step corresponds to the n-th last of this step. Other operations at the
-// ends differ: if the host runs ahead, each step ends with copies of the next step's micro-batches.
+// so the n-th last communication of the previous step corresponds to the n-th last of this step. Other operations at
+// the ends differ: if the host runs ahead, each step ends with copies of the next step's micro-batches.
 class GathersInFlight {
  public:
   // `log` has the operations of `record` from number `first` on. `before` is the number of the first operation of the
@@ -152,8 +152,7 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
   spans.start();
   run.step(micro_batches);
   StepRecord record{.rank = rank, .issues = log.take_issues(), .groups = log.groups(), .spans = {}};
-  for (device::SpanLog::Recorded& span : spans.stop().host)
-    record.spans.push_back({std::move(span.name), span.around});
+  for (device::SpanLog::Recorded& span : spans.stop().host) record.spans.push_back({std::move(span.name), span.around});
   begin_with_gathers(record, first, GathersInFlight(log, before, first, record));
   return record;
 }

@@ -77,10 +77,10 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 /// - otherwise: one step, which creates buffers and leaves gathers in flight
 ///
 /// Passes are repeated if this is faster and can_repeat_passes() is true. A first step records the passes of one or two
-/// of its micro-batches (RunOnMeta::repeat_passes()), and all later steps repeat these passes. Equal layers are repeated
-/// if can_repeat_layers() is true: a first step records these layers. If the recording shows that layers or passes
-/// cannot be repeated, all steps begin again without them. In every case, the records equal the records of steps without
-/// repetitions.
+/// of its micro-batches (RunOnMeta::repeat_passes()), and all later steps repeat these passes. Equal layers are
+/// repeated if can_repeat_layers() is true: a first step records these layers. If the recording shows that layers or
+/// passes cannot be repeated, all steps begin again without them. In every case, the records equal the records of steps
+/// without repetitions.
 ///
 /// `node_of_rank` has the node of each rank. If `node_of_rank` is empty, all ranks are on one node. `shared` holds
 /// results of other runs; this run uses them and adds its own results. If `shared` is null, runs share no results. The

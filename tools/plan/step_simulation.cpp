@@ -110,29 +110,45 @@ void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> job
 
 }  // namespace
 
-SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
-                            const PriceOfIssue& price, const StepContention& contention) {
+struct StepSimulation::Jobs {
   std::vector<RankJobs> ranks;
   std::vector<Job> jobs;
-  std::vector<int> simulated, nodes;
   Queues queues;
+  int collectives = 0;
+};
+
+StepSimulation::StepSimulation(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
+                               const StepContention& contention)
+    : records_(records), node_of_rank_(node_of_rank), contention_(contention), jobs_(std::make_unique<Jobs>()) {
+  std::vector<RankJobs>& ranks = jobs_->ranks;
+  std::vector<int> simulated;
   ranks.reserve(records.size());
+  for (const StepRecord& record : records) simulated.push_back(record.rank);
   for (const StepRecord& record : records) {
-    simulated.push_back(record.rank);
-    if (contention.cores) nodes.push_back(node_of_rank[record.rank]);
+    ranks.emplace_back(record, node_of_rank, contention_);
+    ranks.back().add_to(jobs_->jobs, static_cast<int>(ranks.size() - 1) * Queues::most, jobs_->queues, simulated);
   }
-  for (const StepRecord& record : records) {
-    ranks.emplace_back(record, node_of_rank, price, contention);
-    ranks.back().add_to(jobs, static_cast<int>(ranks.size() - 1) * Queues::most, queues, simulated);
-  }
-  JobMatches matches(jobs);
+  JobMatches matches(jobs_->jobs);
   matches.match(ranks);
+  jobs_->collectives = matches.collectives();
+}
+
+StepSimulation::~StepSimulation() = default;
+
+SimulatedStep StepSimulation::run(const PriceOfIssue& price) {
+  std::vector<RankJobs>& ranks = jobs_->ranks;
+  std::vector<Job>& jobs = jobs_->jobs;
+  const Queues& queues = jobs_->queues;
+  std::vector<int> nodes;
+  if (contention_.cores)
+    for (const StepRecord& record : records_) nodes.push_back(node_of_rank_[record.rank]);
+  for (RankJobs& rank : ranks) rank.set_times(jobs, price);
   const schedule::JobTimes times = schedule::run_jobs(
       jobs, {.sets = static_cast<int>(ranks.size()),
              .beside = Queues::most,
-             .speed = [&](int queue, size_t others) { return speed_of_queue(queue, others, queues, contention); },
-             .sharing = schedule::sharing_of(contention.cores, std::move(nodes),
-                                             needs_of(jobs, contention.cores.value_or(schedule::SharedCores{})))});
+             .speed = [&](int queue, size_t others) { return speed_of_queue(queue, others, queues, contention_); },
+             .sharing = schedule::sharing_of(contention_.cores, std::move(nodes),
+                                             needs_of(jobs, contention_.cores.value_or(schedule::SharedCores{})))});
   if (!times.stuck.empty()) {
     constexpr int named = 6;
     std::string where;
@@ -148,18 +164,23 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
   }
 
   SimulatedStep step;
-  std::vector<double> begins(matches.collectives(), 0);
+  std::vector<double> begins(jobs_->collectives, 0);
   for (size_t j = 0; j < jobs.size(); ++j) {
     step.seconds = std::max(step.seconds, times.jobs[j].end);
     if (jobs[j].collective != Job::alone)
       begins[jobs[j].collective] = std::max(begins[jobs[j].collective], times.jobs[j].begin);
   }
   for (size_t r = 0; r < ranks.size(); ++r) {
-    SimulatedRank rank{.rank = records[r].rank, .times = ranks[r].times_of(jobs, times.jobs)};
+    SimulatedRank rank{.rank = records_[r].rank, .times = ranks[r].times_of(jobs, times.jobs)};
     account(rank, ranks[r], jobs, times.jobs, begins, queues, static_cast<int>(r) * Queues::most, step.seconds);
     step.ranks.push_back(std::move(rank));
   }
   return step;
+}
+
+SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
+                            const PriceOfIssue& price, const StepContention& contention) {
+  return StepSimulation(records, node_of_rank, contention).run(price);
 }
 
 }  // namespace hexad::plan

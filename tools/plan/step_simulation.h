@@ -3,6 +3,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,6 +59,28 @@ struct SimulatedRank {
 struct SimulatedStep {
   double seconds = 0;  // duration of the step on the slowest rank
   std::vector<SimulatedRank> ranks;
+};
+
+/// Simulation of a step of the ranks in `records`, which represent all ranks. May run several times, with different
+/// prices.
+class StepSimulation {
+ public:
+  /// `node_of_rank` has the node of each rank of the world. `records` and `node_of_rank` must outlive the object.
+  StepSimulation(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
+                 const StepContention& contention);
+  ~StepSimulation();
+  StepSimulation(const StepSimulation&) = delete;
+  StepSimulation& operator=(const StepSimulation&) = delete;
+
+  /// Simulates the step as described at simulate_step().
+  SimulatedStep run(const PriceOfIssue& price);
+
+ private:
+  struct Jobs;
+  const std::span<const StepRecord> records_;
+  const std::vector<int>& node_of_rank_;
+  const StepContention contention_;
+  std::unique_ptr<Jobs> jobs_;
 };
 
 /// Simulates a step of the ranks in `records`, which represent all ranks. Throws std::logic_error if ranks wait for

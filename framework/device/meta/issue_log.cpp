@@ -8,6 +8,10 @@
 
 namespace hexad::device {
 
+bool IssuesBefore::empty() const {
+  return communications_.empty() && std::ranges::all_of(last_, [](int32_t issue) { return issue < 0; });
+}
+
 bool IssuesBefore::contains_communication(int32_t issue) const {
   return std::ranges::binary_search(communications_, issue);
 }
@@ -24,10 +28,14 @@ void IssuesBefore::add(int32_t issue, int8_t kind) {
 
 void IssuesBefore::add(const IssuesBefore& others) {
   for (size_t lane = 0; lane < last_.size(); ++lane) last_[lane] = std::max(last_[lane], others.last_[lane]);
-  for (const int32_t issue : others.communications_) add(issue, communication);
+  if (communications_.empty())
+    communications_ = others.communications_;
+  else
+    for (const int32_t issue : others.communications_) add(issue, communication);
 }
 
 std::vector<int32_t> IssuesBefore::sorted() const {
+  if (empty()) return {};
   std::array<int32_t, lane_count> kernels = last_;
   std::ranges::sort(kernels);
   const auto first = std::ranges::lower_bound(kernels, 0);
@@ -52,8 +60,7 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
     wait_for_host(from.later_waits, from.host_waits);
     from.host_waits = host_waits_.size();
   }
-  from.issued_waits.add(from.later_waits);
-  from.later_waits.clear();
+  if (!from.later_waits.empty()) from.issued_waits.add(from.later_waits), from.later_waits.clear();
   const int32_t number = count();
   Issue& issue = issues_.emplace_back(Issue{family, name, queue(lane), std::move(work), innermost(), {}});
   const bool communicates = issue.communicates();
@@ -142,7 +149,8 @@ void IssueLog::wait_on_host(const IssueMark& mark) {
 
 void IssueLog::wait_on_host(int32_t issue) {
   // The host need not wait for operations that it runs itself.
-  if (issue >= 0 && (communicates(issue) || !runs_on_host(static_cast<Lane>(kinds_[issue])))) host_waits_.push_back(issue);
+  if (issue >= 0 && (communicates(issue) || !runs_on_host(static_cast<Lane>(kinds_[issue]))))
+    host_waits_.push_back(issue);
 }
 
 }  // namespace hexad::device

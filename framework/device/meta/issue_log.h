@@ -123,7 +123,8 @@ class IssuesBefore {
   static constexpr int8_t communication = -1;
 
   IssuesBefore() { last_.fill(-1); }
-  void clear() { *this = {}; }
+  bool empty() const;
+  void clear() { last_.fill(-1), communications_.clear(); }
   bool contains_communication(int32_t issue) const;
   void add(int32_t issue, int8_t kind);
   void add(const IssuesBefore& others);

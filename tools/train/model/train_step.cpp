@@ -198,8 +198,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
 
   // If the host runs ahead of the device, it loads the next batch while the device is busy.
   const int64_t next = first_sequence + recipe_.batch.global;
-  if (instance_.context.runs_ahead() && next + recipe_.batch.global <= source.size())
-    load_ahead(source, next);
+  if (instance_.context.runs_ahead() && next + recipe_.batch.global <= source.size()) load_ahead(source, next);
 
   span.emplace(spans, "loss and router statistics");
   StepResult result;
