@@ -18,8 +18,8 @@
 
 namespace hexad::pp {
 
-/// Thrown in a recording step if it has repeated a forward, but cannot repeat the backward. The step is then invalid,
-/// and a new run must run all passes.
+/// Thrown in a recording step if a micro-batch that is not recorded has a pass that cannot be repeated, for example a
+/// backward whose forward was already repeated. The step is then invalid, and a new run must run all passes.
 class PassesDiffer : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -44,8 +44,9 @@ class PassesDiffer : public std::runtime_error {
 ///   before it has completed the gradients of another micro-batch. Some contributions are then added to others before a
 ///   reduction. The repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
 ///
-/// No pass is repeated in three cases:
-/// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end.
+/// After the recording step, no pass is repeated in three cases:
+/// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end. If only passes of
+///   micro-batch 0 do so, the passes of all other micro-batches are repeated.
 /// - A virtual stage has passes of a kind that was not recorded.
 /// - In a virtual stage, a micro-batch other than 0 comes first.
 class RepeatedPasses {

@@ -150,7 +150,7 @@ TEST(RepeatedPassesOfRecords, GiveTheRecordsOfWholeSteps) {
 }
 
 // record_steps() runs one step before all recorded steps, instead of an equal step before each.
-TEST(RecordsUnderZero1And2, EqualRecordsAfterAnEqualStep) {
+TEST(RecordsWithoutZero3, EqualRecordsAfterAnEqualStep) {
   for (const device::DeviceKind device : {device::DeviceKind::cpu, device::DeviceKind::cuda})
     for (const char* pipeline : {"parallel.pp=1", "parallel.pp=2"})
       for (const char* zero : {"parallel.zero=0", "parallel.zero=1", "parallel.zero=2"}) {

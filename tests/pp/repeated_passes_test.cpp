@@ -55,7 +55,7 @@ void record(RepeatedPasses& passes, IssueLog& log) {
   passes.end_recording();
 }
 
-TEST(RepeatedPasses, RecordTheLastMicroBatch) {
+TEST(RepeatedPasses, RecordTheSecondOfTwoMicroBatches) {
   Log of;
   RepeatedPasses& passes = of.passes;
   passes.begin(actions_of(PipelineKind::gpipe, 2), 2);

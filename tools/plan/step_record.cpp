@@ -16,8 +16,9 @@ namespace {
 // on the number of micro-batches.
 bool needs_equal_step_before(const train::Recipe& r) { return r.parallel.zero == 3; }
 
-// True if repeating passes certainly reduces the number of micro-batches that run. With repeated passes, two or
-// three micro-batches of the recording step and at most the first micro-batch of each later step run.
+// True if repeating passes reduces the number of micro-batches that run, provided that two micro-batches of the
+// recording step and the first micro-batch of each later step run. A recording step may run a third micro-batch, and a
+// later step may repeat its first one, too.
 bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
   const bool twice = needs_equal_step_before(r);
   int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
@@ -198,17 +199,17 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
   const bool equal_before = needs_equal_step_before(recipe);
   const bool repeating = can_repeat_passes(recipe, load) && repeating_is_faster(recipe, micro_batches);
   // Returns none if a recording shows that layers, or passes, cannot be repeated.
-  const auto record = [&](bool repeats_layers, bool repeats_passes) -> std::optional<std::vector<StepRecord>> {
+  const auto record = [&](bool with_layers, bool with_passes) -> std::optional<std::vector<StepRecord>> {
     RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank, shared);
     run.follow_spans();
-    if (repeats_layers) run.repeat_layers();
-    if (repeats_passes) {
+    if (with_layers) run.repeat_layers();
+    if (with_passes) {
       try {
         run.repeat_passes();
       } catch (const pp::PassesDiffer&) {
         return {};
       }
-    } else if (repeats_layers) {
+    } else if (with_layers) {
       run.step(std::min<int64_t>(std::ranges::max(micro_batches), pp::RepeatedPasses::recorded_micro_batches));
     } else if (!equal_before) {
       run.step(repeated_micro_batches(recipe));
@@ -223,8 +224,9 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
     if (run.failed()) return {};
     return records;
   };
-  auto records = record(can_repeat_layers(recipe, load), repeating);
-  if (!records && repeating) records = record(false, true);
+  const bool repeats_layers = can_repeat_layers(recipe, load);
+  auto records = record(repeats_layers, repeating);
+  if (!records && repeats_layers) records = record(false, repeating);
   return records ? std::move(*records) : *record(false, false);
 }
 
