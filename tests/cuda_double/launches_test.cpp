@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "framework/kernels/kernel_table.h"
 #include "layers/dense/attention.h"
 #include "layers/moe/moe_layer.h"
@@ -174,6 +176,22 @@ TEST(Launches, FusedExpertsHaveNoSeparateActivation) {
       EXPECT_EQ(direction.at("swiglu"), 1);
       EXPECT_FALSE(direction.contains("grouped swiglu"));
     }
+}
+
+TEST(Launches, EachDirectionOfFusedExpertsFollowsItsOwnDuel) {
+  using Winner = kernels::Duel::Winner;
+  moe::MoeSchedule s;
+  s.fused.reset();
+  for (const Winner forward : {Winner::plain, Winner::candidate}) {
+    moe::FusedDuels duels;
+    duels.forward.decide(forward);
+    duels.backward.decide(forward == Winner::plain ? Winner::candidate : Winner::plain);
+    const Launches::Counts counts = count_moe_layer({"model.moe.expert_hidden=128"}, s, &duels, Dtype::bf16);
+    const auto& [fused, plain] = forward == Winner::candidate ? std::tie(counts.forward, counts.backward)
+                                                              : std::tie(counts.backward, counts.forward);
+    EXPECT_TRUE(fused.contains("grouped swiglu") && !fused.contains("swiglu"));
+    EXPECT_TRUE(plain.contains("swiglu") && !plain.contains("grouped swiglu"));
+  }
 }
 
 TEST(Launches, QueriesAndKeysAreRotatedInOneLaunch) {

@@ -1,5 +1,6 @@
 #include "layers/moe/experts/expert_weights.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "framework/kernels/gate_and_up.h"
@@ -224,9 +225,12 @@ ExpertWeights::ActivationGradients ExpertWeights::contested_gradients(Stream& s,
       return weighted ? std::vector<Tensor>{made.gate_up, made.activated, own} : std::vector<Tensor>{made.gate_up};
     };
   };
+  // The gradient of the activation sums over the columns of `doutput`, and `dweights` over the columns of the
+  // activation.
+  const int64_t terms = std::max(doutput.dim(1), weighted ? m.gate_up.dim(1) / 2 : 0);
   const std::vector<Tensor> made =
       groups.backward.duel->contest(s, way(&ExpertWeights::plain_gradients), way(&ExpertWeights::fused_gradients),
-                                    rows_of_groups(s, groups.rows), doutput.dim(1));
+                                    rows_of_groups(s, groups.rows), terms);
   if (!weighted) return {made[0]};
   dweights.copy_from(made[2], s);
   return {made[0], made[1]};

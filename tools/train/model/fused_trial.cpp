@@ -61,10 +61,10 @@ struct Operands {
   Tensor like_activated() const {
     return Tensor::empty({gate_up.dim(0), gate_up.dim(1) / 2}, gate_up.dtype(), gate_up.device());
   }
-  // Holds a contest of this duel.
-  void contest(kernels::Duel& duel, device::Stream& stream, const kernels::Way& plain,
-               const kernels::Way& fused) const {
-    duel.contest(stream, plain, fused, {0, rows.dim(0)}, rows.dim(1));
+  // Holds a contest of this duel. `terms` is the largest number of terms that are summed for an element.
+  void contest(kernels::Duel& duel, device::Stream& stream, const kernels::Way& plain, const kernels::Way& fused,
+               int64_t terms) const {
+    duel.contest(stream, plain, fused, {0, rows.dim(0)}, terms);
   }
 };
 
@@ -83,7 +83,7 @@ void contest_forward(kernels::Duel& duel, device::Stream& stream, const Operands
     k.grouped_swiglu.forward(s, gate_up, activated, o.rows, o.first, groups, weights);
     return std::vector<Tensor>{gate_up, activated};
   };
-  o.contest(duel, stream, plain, fused);
+  o.contest(duel, stream, plain, fused, o.rows.dim(1));
 }
 
 void contest_backward(kernels::Duel& duel, device::Stream& stream, const Operands& o, const GroupOffsets& groups,
@@ -110,7 +110,9 @@ void contest_backward(kernels::Duel& duel, device::Stream& stream, const Operand
     k.grouped_swiglu.backward(s, g, o.rows, o.last, groups, o.gate_up, weights);
     return results(g);
   };
-  o.contest(duel, stream, plain, fused);
+  // The gradients of the weights sum over the columns of the activation.
+  const int64_t width = weights.defined() ? o.last.dim(2) : 0;
+  o.contest(duel, stream, plain, fused, std::max(o.rows.dim(1), width));
 }
 
 }  // namespace
