@@ -202,7 +202,8 @@ struct GroupedSwigluKernels {
   /// Computes the gradient dactivated[R, F] = dout[R, D] w like GroupedMatmulKernels::input_gradient, with w[E, D, F],
   /// the weights of the product that follows the activation. From the rounded values of dactivated, computes the
   /// gradients like SwigluKernels::backward. gate_up[R, 2 F] and `weights` are as in forward. For rows that belong to
-  /// no group, the values of all results are unspecified. No operand may be another.
+  /// no group, the values of all results are unspecified. Results must not share memory with operands or with each
+  /// other.
   Kernel<void(Stream&, Out<GroupedSwigluGradients> gradients, const Tensor& dout, const Tensor& w, const GroupOffsets&,
               const Tensor& gate_up, const Tensor& weights)>
       backward;

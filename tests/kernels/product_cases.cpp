@@ -124,8 +124,8 @@ std::vector<Case> grouped_cases() {
   };
 }
 
-// Computes the gradients. `product` is compared if the weights have a gradient, which is compared in the dtype of the
-// trial: its addends are products of a gradient that is rounded to this dtype.
+// Computes and compares the gradients. With weights, also compares `product` and the gradient of the weights. The
+// latter is compared in the dtype of the trial, because its addends have factors that are rounded to this dtype.
 void grouped_swiglu_gradients(K k, Trial& r, const Tensor& dout, const Tensor& w, const GroupOffsets& groups,
                               const Tensor& gate_up, const Tensor& weights) {
   const int64_t t = dout.dim(0), d = dout.dim(1), f = w.dim(2);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view op = "grouped swiglu";
 
-/// True if tensor cores support the operands [R, ...] of a product with `terms` terms, next to an activation of this
-/// width.
+/// True if tensor cores support these operands and results, for a product that sums `terms` terms and an activation
+/// with `width` columns.
 bool fits_one_launch(int64_t width, int64_t terms, std::initializer_list<const Tensor*> operands) {
   for (const Tensor* t : operands)
     if (t->dtype() != Dtype::bf16 || !t->contiguous() || reinterpret_cast<uintptr_t>(pointer<bf16>(*t)) % 16 != 0)
