@@ -354,15 +354,17 @@ void CommEngine::rest(bool progress) {
   };
   if (wakes_) return sleep_at_most(10ms);  // a short sleep, because watch() and end_after_failure() must check the time
   // While the rank's own thread waits, at first only yields the core, which another rank may share. A wait of more than
-  // about a millisecond is due to computation on a peer, not to latency.
+  // about a millisecond is due to computation on a peer, not to latency. The rank's thread waits for communication
+  // either itself or through the thread of a lane.
   constexpr int spins = 1000;
-  if (urgent_ > 0 && idle_polls_ < spins) {
+  const bool urgent = urgent_ > 0 || (awaited_ > 0 && meter_->rank_is_blocked());
+  if (urgent && idle_polls_ < spins) {
     sched_yield();
     return;
   }
   // Sleeps in all other cases. Short sleeps reduce the matrix-product throughput of a busy core by up to a third; long
   // sleeps leave the link idle.
-  sleep_at_most(urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us));
+  sleep_at_most(urgent ? 50us : std::min(100us * idle_polls_, 500us));
 }
 
 }  // namespace hexad::comm

@@ -42,6 +42,11 @@ void TrafficMeter::set_rank_thread(RankThreadState state) {
   for (Account& account : accounts_) update(account, time);
 }
 
+bool TrafficMeter::rank_is_blocked() const {
+  std::lock_guard lock(mutex_);
+  return rank_thread_ == RankThreadState::blocked;
+}
+
 void TrafficMeter::update(Account& account, double time) {
   account.flying.run(account.flying.open > 0, time);
   account.waited.run(account.waited.open > 0 && rank_thread_ != RankThreadState::runs, time);

@@ -62,6 +62,8 @@ class TrafficMeter final : public device::WaitObserver {
   void set_rank_thread(RankThreadState state);
   void blocked() override { set_rank_thread(RankThreadState::blocked); }
   void resumed() override { set_rank_thread(RankThreadState::runs); }
+  /// True while the rank's thread is blocked. False if there is no RankThread.
+  bool rank_is_blocked() const;
 
   TrafficLog& log() { return log_; }
 
@@ -83,7 +85,7 @@ class TrafficMeter final : public device::WaitObserver {
   void count(TrafficClass traffic, Span Account::*span, int change, int64_t bytes);
   void update(Account& account, double time);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   RankThreadState rank_thread_ = RankThreadState::unknown;
   std::array<Account, traffic_class_count> accounts_;
   TrafficLog log_;

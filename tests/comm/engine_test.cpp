@@ -6,6 +6,7 @@
 #include <array>
 
 #include "collectives_check.h"
+#include "framework/base/clock.h"
 #include "framework/base/philox.h"
 #include "tests/comm/loopback.h"
 
@@ -116,6 +117,33 @@ TEST(CommEngine, ExchangeWithoutRowsDoesNotDelayASum) {
     summed.wait();
   };
   with_engines(3, body, options);
+}
+
+// Each sum needs 300 polls. If the engine slept for up to half a millisecond between polls, as while a rank computes,
+// every sum would take more than 0.1 s.
+TEST(CommEngine, PollsOftenWhileTheRanksThreadWaitsForALaneThatWaits) {
+  constexpr int ranks = 2;
+  const auto wires = std::make_shared<Wires>();
+  std::array<double, ranks> least{1e9, 1e9};  // seconds of the fastest sum: other programs may delay some sums
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      CommEngine engine([&] { return std::make_unique<LoopbackTransport>(wires, rank, ranks, 300); }, small_rounds);
+      const EngineGroup world(engine, TrafficClass::control, "world");
+      const RankThread rank_thread(*engine.meter());
+      DeviceContext context;
+      InlineStream here;
+      const auto lane = device::make_worker_stream("lane");
+      for (int i = 0; i < 10; ++i) {
+        const Tensor sum = Tensor::zeros({8}, Dtype::f32, context);
+        const double begin = now();
+        lane->wait(world.all_reduce(sum, Reduce::sum, here));
+        lane->record().wait();
+        least[rank] = std::min(least[rank], now() - begin);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const double seconds : least) EXPECT_LT(seconds, 0.1);
 }
 
 TEST(CommEngine, GroupsReportWhetherTheyCrossNodes) {

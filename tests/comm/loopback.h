@@ -37,11 +37,14 @@ struct Wires {
   std::map<int, std::vector<Transport::Note>> notes;                  // by receiver
 };
 
-/// Slow and unfair network. It delivers the messages of each pair and tag in order, but only at random polls.
+/// Slow and unfair network. It delivers the messages of each pair and tag in order, but only at random polls. With
+/// `polls` above 0, it delivers them only at every `polls`-th poll.
 class LoopbackTransport final : public Transport {
  public:
-  LoopbackTransport(std::shared_ptr<Wires> wires, int rank, int size)
-      : wires_(std::move(wires)), random_(1, Purpose::jitter, "loopback", static_cast<uint64_t>(rank)) {
+  LoopbackTransport(std::shared_ptr<Wires> wires, int rank, int size, uint64_t polls = 0)
+      : wires_(std::move(wires)),
+        polls_of_delivery_(polls),
+        random_(1, Purpose::jitter, "loopback", static_cast<uint64_t>(rank)) {
     topology_ = {.rank = rank, .size = size, .node_of_rank = {}};
     for (int r = 0; r < size; ++r) topology_.node_of_rank.push_back(r / 2);
   }
@@ -67,7 +70,8 @@ class LoopbackTransport final : public Transport {
       if (*s.taken) done.push_back({s.token, {}});
       return *s.taken;
     });
-    if (random_.below(polls_++, 3) != 0) return;
+    const uint64_t poll = polls_++;
+    if (polls_of_delivery_ > 0 ? (poll + 1) % polls_of_delivery_ != 0 : random_.below(poll, 3) != 0) return;
     for (auto& [key, receives] : waiting_) {
       auto& wire = wires_->messages[key];
       if (receives.empty() || wire.empty()) continue;
@@ -116,6 +120,7 @@ class LoopbackTransport final : public Transport {
   };
   std::shared_ptr<Wires> wires_;
   Topology topology_;
+  uint64_t polls_of_delivery_;
   Philox random_;
   uint64_t polls_ = 0;
   std::vector<Sent> sent_;
