@@ -102,6 +102,16 @@ TEST_P(Products, SumOverNoTermsIsZeroOrUntouched) {
   dw.expect_band_untouched();
 }
 
+// The sum of -0 and 0 is 0, so the sign shows whether zeros were added.
+TEST_P(Products, SumOverNoTermsIsNotAdded) {
+  for (const Dtype type : {dtype(), accumulator()}) {
+    const Guarded dw(4, 5, type, context_);
+    set(dw.tensor(), 2, 2, -0.0);
+    matmul_weight_gradient(stream_, dw.tensor(), random(0, 4), random(0, 5), Write::add);
+    EXPECT_TRUE(std::signbit(Values(dw.tensor())(2, 2))) << name_of(type);
+  }
+}
+
 using Offsets = std::vector<int64_t>;
 GroupOffsets on_host(const Offsets& offsets) { return GroupOffsets::on_host(offsets); }
 // Offsets of four experts for five cases:

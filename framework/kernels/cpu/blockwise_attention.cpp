@@ -77,7 +77,7 @@ void for_each_task(const AttentionProblem& p, int64_t sequences, int64_t piece, 
   std::atomic<size_t> next = 0;
   const auto threads = std::min<int64_t>(threads_for(multiply_adds(p, sequences)), static_cast<int64_t>(tasks.size()));
   parallel_for(threads, 1, [&](int64_t, int64_t) {
-    for (size_t i = next++; i < tasks.size(); i = next++) run(p, tasks[i], scratch(scratch_bytes));
+    for (size_t i = next++; i < tasks.size(); i = next++) run(p, tasks[i], scratch(Scratch::tile, scratch_bytes));
   });
 }
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 
 #include "framework/base/block_sizes.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/gemm_tile.h"
+#include "framework/kernels/cpu/products/scratch.h"
 #include "framework/kernels/cpu/simd/pointwise_loops.h"
 
 namespace hexad::kernels::cpu {
@@ -19,18 +19,18 @@ void add_rounded(const GemmTile& product, const Multiply& multiply) {
   const auto add = choose<base::bf16>(v3::pointwise_loops, v4::pointwise_loops).axpy.template from<float>();
   const int64_t n = product.n, most = std::clamp<int64_t>(
                                    base::block_sizes().rounded_elements / std::max<int64_t>(n, 1), 1, product.m);
-  const auto sums = std::make_unique_for_overwrite<float[]>(most * n);
+  auto* const sums = static_cast<float*>(scratch(Scratch::sums, most * n * base::size_of(base::Dtype::f32)));
   for (int64_t begin = 0; begin < product.m; begin += most) {
     GemmTile part = product;
     part.m = std::min(most, product.m - begin);
     part.a.data =
         static_cast<const std::byte*>(product.a.data) + begin * product.a.row * base::size_of(product.a.dtype);
-    part.c = {sums.get(), base::Dtype::f32, n};
+    part.c = {sums, base::Dtype::f32, n};
     part.add = false;
     multiply(part);
     parallel_for(part.m, row_grain(n), [&](int64_t first, int64_t end) {
       for (int64_t i = first; i < end; ++i)
-        add(static_cast<base::bf16*>(product.c.data) + (begin + i) * product.c.stride, 1, sums.get() + i * n, n);
+        add(static_cast<base::bf16*>(product.c.data) + (begin + i) * product.c.stride, 1, sums + i * n, n);
     });
   }
 }

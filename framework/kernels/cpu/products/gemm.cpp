@@ -91,7 +91,7 @@ void gemm(std::span<const GemmTile> products, Unit unit) {
   parallel_for(threads, 1, [&](int64_t, int64_t) {
     for (size_t i = next++; i < tiles.size(); i = next++) {
       const size_t after = i + threads;
-      loops.run(tiles[i], after < tiles.size() ? &tiles[after] : nullptr, scratch(loops.scratch));
+      loops.run(tiles[i], after < tiles.size() ? &tiles[after] : nullptr, scratch(Scratch::tile, loops.scratch));
     }
   });
 }

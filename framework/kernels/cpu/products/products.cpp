@@ -70,13 +70,14 @@ Unit bf16_unit() {
 }
 
 /// Computes a list of products, whose operands have the dtypes of `a` and `b`. The threads share the list. Products
-/// that are added to bf16 results are computed sequentially.
+/// that are added to bf16 results are computed sequentially. A product without terms that is added, such as the weight
+/// gradient of an expert without rows, leaves its result as it is.
 void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& products) {
   const Unit unit = dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16 ? bf16_unit() : Unit::vector;
   if (products.empty()) return;
   if (const GemmTile& first = products.front(); !first.add || first.c.dtype != Dtype::bf16) return gemm(products, unit);
   for (const GemmTile& p : products)
-    if (p.m > 0) add_rounded(p, [&](const GemmTile& part) { gemm({&part, 1}, unit); });
+    if (p.m > 0 && p.k > 0) add_rounded(p, [&](const GemmTile& part) { gemm({&part, 1}, unit); });
 }
 
 /// Form in which a product uses a weight: transposed in y = x w^T, plain in dx = dy w.

@@ -1,7 +1,10 @@
 #include "framework/kernels/cpu/products/scratch.h"
 
+#include <array>
 #include <memory>
 #include <new>
+
+#include "framework/base/ordinal.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -12,11 +15,16 @@ struct Release {
   void operator()(void* p) const { ::operator delete(p, alignment); }
 };
 
+struct Block {
+  std::unique_ptr<void, Release> memory;
+  int64_t size = 0;  // bytes
+};
+
 }  // namespace
 
-void* scratch(int64_t bytes) {
-  thread_local std::unique_ptr<void, Release> block;
-  thread_local int64_t size = 0;
+void* scratch(Scratch use, int64_t bytes) {
+  thread_local std::array<Block, 2> blocks;
+  auto& [block, size] = blocks[base::ordinal(use)];
   if (bytes > size) {
     size = 0;
     block.reset();  // frees the old block before the new one is allocated
