@@ -70,6 +70,9 @@ int64_t bytes_of(const Slice& s) {
   return bytes + (s.main.dtype() == Dtype::bf16 ? 2 : 1) * s.weights.bytes();
 }
 
+// Returns the dtype that decides the time for a byte of an update: the dtype of the states, if there are any.
+Dtype dtype_of_update(const Slice& s) { return s.states.empty() ? s.main.dtype() : s.states.front().dtype(); }
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload,
@@ -128,7 +131,7 @@ void Optimizer::call_rule(Stream& stream, std::span<const Slice> slices, const U
     rule_->update(stream, slices, step);
   else if (device::IssueLog* log = log_of(slices.front().main))
     for (const Slice& s : slices)
-      log->add("optimizer", "update", device::lane_of(stream), device::MemoryWork{bytes_of(s), s.main.dtype()});
+      log->add("optimizer", "update", device::lane_of(stream), device::MemoryWork{bytes_of(s), dtype_of_update(s)});
 }
 
 void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const {

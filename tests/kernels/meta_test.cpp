@@ -111,6 +111,26 @@ TEST(MetaKernels, CountGradientsOfFusedExpertsLikeTheirTwoKernels) {
   EXPECT_TRUE(issues[3].work == issues[6].work);
 }
 
+// The time for a byte depends on these dtypes.
+TEST(MetaKernels, LogTheDtypesOfMomentsAndGradients) {
+  const auto run = std::make_shared<MetaRun>(DeviceKind::cpu);
+  run->record_issues();
+  device::DeviceContext context({.kind = DeviceKind::meta, .meta = run});
+  const KernelTable& k = kernels::kernels(context);
+  const auto empty = [&](Dtype dtype) { return Tensor::empty({8}, dtype, context); };
+  const Tensor main = empty(Dtype::f32), gradient = empty(Dtype::bf16);
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    const AdamwSlice slice{main, empty(dtype), empty(dtype), main, gradient, 0.1};
+    k.optimizer.adamw(context.compute(), {&slice, 1}, {.lr = 1, .beta1 = 0, .beta2 = 0, .eps = 1, .step = 1}, {});
+  }
+  k.optimizer.squared_norm(context.compute(), Tensor::empty({1}, Dtype::f64, context), gradient, Write::replace);
+  const auto& issues = run->issues()->issues();
+  ASSERT_EQ(issues.size(), 3U);
+  EXPECT_EQ(std::get<device::MemoryWork>(issues[0].work), (device::MemoryWork{8 * (24 + 2), Dtype::f32}));
+  EXPECT_EQ(std::get<device::MemoryWork>(issues[1].work), (device::MemoryWork{8 * (16 + 2), Dtype::bf16}));
+  EXPECT_EQ(std::get<device::MemoryWork>(issues[2].work), (device::MemoryWork{8 + 8 * 2, Dtype::bf16}));
+}
+
 TEST(MetaKernels, CountTheOperationsOfAttention) {
   Meta m;
   const Tensor q = m.empty({16, 2, 4}), k = m.empty({16, 1, 4}), sums = m.empty({16, 2}, Dtype::f32);

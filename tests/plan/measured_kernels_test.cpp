@@ -210,6 +210,11 @@ TEST(OlderKernelFile, HasNamedAssumptions) {
   EXPECT_EQ(has(text, "kernels of class reduction: priced like kernels of class norm"), 1);
   EXPECT_EQ(has(text, "kernels of class gelu: priced like a copy of half their bytes"), 1);
   EXPECT_EQ(has(with("class: pointwise", "class: router"), "kernels of class router"), 0) << "routers work in f32";
+  for (const std::string of : {"optimizer", "reduction"})
+    EXPECT_EQ(
+        has(with("class: pointwise", "class: " + of), "kernels of class " + of + ": the same bytes/s in f32 and bf16"),
+        1)
+        << "moments and gradients may be bf16";
   EXPECT_EQ(has(text, "host: an operation takes no time"), 0);
   const std::string older = text.substr(0, text.find("attention:")) + text.substr(text.find("copies:"));
   const std::string oldest = older.substr(0, older.find("operation:"));

@@ -312,12 +312,18 @@ class Direct final : public optim::UpdateRule {
 
 TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
   train::Extensions extensions;
-  extensions.optimizers.add("direct", {.make = [](const optim::RuleSpec&) { return std::make_unique<Direct>(); }});
+  extensions.optimizers.add("direct", {.reads_moment_dtype = true,
+                                       .make = [](const optim::RuleSpec&) { return std::make_unique<Direct>(); }});
   Recipe recipe = recipe_with({"parallel.zero=0"});
   recipe.optim.name = "direct";
   const auto [record, owned] = record_and_owned(recipe, extensions);
   EXPECT_EQ(bytes_by_name(record, "optimizer"), (std::map<std::string, int64_t>{{"update", 20 * owned[0]}}))
       << "main weights and velocity are read and written, and the gradient is read";
+  recipe.optim.moment_dtype = optim::MomentDtype::bf16;
+  const StepRecord narrow = record_and_owned(recipe, extensions).first;
+  const auto update = std::ranges::find(narrow.issues, std::string_view("update"), &Issue::name);
+  ASSERT_NE(update, narrow.issues.end());
+  EXPECT_EQ(std::get<device::MemoryWork>(update->work).dtype, base::Dtype::bf16) << "the dtype of the states";
 }
 
 // On a CPU, lanes of memory reuse copy while the rank's thread computes, unless they run inline.

@@ -66,10 +66,7 @@ KernelClass class_of(std::string_view family, std::string_view name) {
   return KernelClass::pointwise;
 }
 
-bool follows_precision(KernelClass of) {
-  return of != KernelClass::router && of != KernelClass::loss && of != KernelClass::optimizer &&
-         of != KernelClass::reduction;
-}
+bool works_in_bf16(KernelClass of) { return of != KernelClass::router && of != KernelClass::loss; }
 
 KernelCurves::KernelCurves(const Cluster& cluster) {
   for (const MeasuredAttention& a : cluster.attention) {
@@ -129,7 +126,7 @@ std::vector<std::string> KernelCurves::assumptions() const {
           base::cat("kernels of class ", name, ": priced like kernels of class ", base::enum_name(f32->of)));
     else if (!f32)
       texts.push_back(base::cat("kernels of class ", name, ": priced like a copy of half their bytes"));
-    else if (f32 == bf16 && follows_precision(of))
+    else if (f32 == bf16 && works_in_bf16(of))
       texts.push_back(base::cat("kernels of class ", name, ": the same bytes/s in f32 and bf16"));
   }
   return texts;

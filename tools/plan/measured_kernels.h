@@ -34,9 +34,10 @@ std::optional<Element> element_of(base::Dtype dtype);
 /// Returns the class of kernel `name` of `family` (KernelTable). Kernels of unknown families are pointwise.
 KernelClass class_of(std::string_view family, std::string_view name);
 
-/// True if kernels of the class work on activations, whose element type follows train.precision. Other kernels are
+/// True if kernels of the class work in f32 or bf16, depending on the recipe: the element type of activations follows
+/// train.precision, that of updates optim.moment_dtype, and that of gradients optim.grad_dtype. Other kernels are
 /// measured only in f32.
-bool follows_precision(KernelClass of);
+bool works_in_bf16(KernelClass of);
 
 /// Prices attention and small kernels by measured curves.
 class KernelCurves {
@@ -59,8 +60,8 @@ class KernelCurves {
   /// True if any class was measured.
   bool has_kernels() const { return !kernels_.empty(); }
 
-  /// Returns one text for each class that was not measured. Also returns a text for each class whose kernels follow the
-  /// precision, but that was measured with only one of f32 and bf16. Returns no texts if no class was measured.
+  /// Returns one text for each class that was not measured. Also returns a text for each class that works_in_bf16(),
+  /// but that was measured with only one of f32 and bf16. Returns no texts if no class was measured.
   std::vector<std::string> assumptions() const;
 
  private:

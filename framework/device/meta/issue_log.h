@@ -58,9 +58,11 @@ struct AttentionWork {
 
 /// Kernel that is neither a product nor attention. The time per byte depends on the family of the operation.
 struct MemoryWork {
-  int64_t bytes;                         // total bytes read and written
-  base::Dtype dtype = base::Dtype::f32;  // dtype of a tensor that is written; f32 for Backend::fill and for the
-                                         // kernels of framework/kernels/meta/meta_routing.cpp
+  int64_t bytes;  // total bytes read and written
+  // Dtype of a tensor that is written. Exceptions: the dtype of the states in updates by optimizers that have states,
+  // the dtype of the gradients in their squared norm, and f32 for Backend::fill and for the kernels of
+  // framework/kernels/meta/meta_routing.cpp.
+  base::Dtype dtype = base::Dtype::f32;
 
   bool operator==(const MemoryWork&) const = default;
 };

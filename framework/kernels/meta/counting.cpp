@@ -204,6 +204,12 @@ void sgd(Stream& stream, const Tensor& main, const Tensor& weights, const Tensor
       device::MemoryWork{2 * bytes_of(main) + copy + bytes_of(gradient) + bytes_of(factor), main.dtype()});
 }
 
+void squared_norm(Stream& stream, const Tensor& out, const Tensor& x, Write) {
+  forget(out);
+  log_issue<&KernelTable::optimizer, &OptimizerKernels::squared_norm>(
+      out, stream, device::MemoryWork{bytes_of(out) + bytes_of(x), x.dtype()});
+}
+
 void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor&,
                        const Tensor&, const Tensor&, const Tensor&, const AttentionShape& shape) {
   for (const Tensor* result : {&out, &log_sum_exp}) forget(*result);

@@ -80,9 +80,8 @@ void log_issue(const Tensor& t, const Stream& stream, const device::Work& work) 
 }
 
 inline Tensor first_tensor(const Tensor& t) { return t; }
-inline Tensor first_tensor(std::span<const AdamwSlice> slices) {
-  return slices.empty() ? Tensor{} : slices.front().main;
-}
+/// Returns moments, because their dtype decides the time for a byte of an update: bf16 moments are rounded at random.
+inline Tensor first_tensor(std::span<const AdamwSlice> slices) { return slices.empty() ? Tensor{} : slices.front().m; }
 template <OperandStruct S>
 Tensor first_tensor(const S& operands) {
   Tensor any;
@@ -137,6 +136,8 @@ void scatter(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
 /// Logs a copy to or from offload memory as offload or restore, and any other copy as memory work.
 void copy(Stream&, const Tensor& out, const Tensor& x);
 void sgd(Stream&, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr, const Tensor& factor);
+/// Logs the dtype of the gradients, not of the sum.
+void squared_norm(Stream&, const Tensor& out, const Tensor& x, Write write);
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor& bias, const RouterRule& rule);
 void choose_tokens(Stream&, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,

@@ -18,6 +18,7 @@ KernelTable table_of_cpu() {
   table.permute.scatter = meta::scatter;
   table.pointwise.copy = meta::copy;
   table.optimizer.sgd = meta::sgd;
+  table.optimizer.squared_norm = meta::squared_norm;
   table.attention.forward = meta::attention_forward;
   table.attention.backward = meta::attention_backward;
   table.delta_rule = meta::delta_rule;

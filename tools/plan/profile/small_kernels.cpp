@@ -54,7 +54,8 @@ class SmallKernels {
                 }};
       }
       case KernelClass::reduction: {
-        const Tensor gradient = zeros({std::max<int64_t>(1, bytes / 4)}, Dtype::f32), sum = zeros({1}, Dtype::f64);
+        const Tensor gradient = zeros({std::max<int64_t>(1, bytes / base::size_of(dtype_))}),
+                     sum = zeros({1}, Dtype::f64);
         return {bytes_of({gradient, sum}), [=](const KernelTable& k, device::Stream& s) {
                   k.optimizer.squared_norm(s, sum, gradient, kernels::Write::replace);
                 }};
@@ -84,16 +85,20 @@ class SmallKernels {
                 }};
       }
       case KernelClass::optimizer: {
-        const int64_t n = std::max<int64_t>(1, bytes / 28);  // reads and writes three tensors, and reads a fourth one
-        const Tensor main = zeros({n}, Dtype::f32), m = zeros({n}, Dtype::f32), v = zeros({n}, Dtype::f32),
-                     gradient = zeros({n}, Dtype::f32);
+        // In bf16, moments are rounded at random, and a copy of the weights is written.
+        const bool narrow = dtype_ == Dtype::bf16;
+        const int64_t n = std::max<int64_t>(1, bytes / (narrow ? 22 : 28));
+        const Tensor main = zeros({n}, Dtype::f32), m = zeros({n}), v = zeros({n}), gradient = zeros({n}, Dtype::f32),
+                     weights = narrow ? zeros({n}) : main;
+        const int64_t updated = bytes_of({main, m, v}),  // read and written
+            memory = updated + bytes_of({gradient}) + (narrow ? bytes_of({weights}) : 0);
         return {
-            2 * bytes_of({main, m, v}) + gradient.bytes(),
+            updated + memory,
             [=](const KernelTable& k, device::Stream& s) {
-              const kernels::AdamwSlice slice{main, m, v, main, gradient, 0.1};
+              const kernels::AdamwSlice slice{main, m, v, weights, gradient, 0.1};
               k.optimizer.adamw(s, {&slice, 1}, {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 1}, {});
             },
-            bytes_of({main, m, v, gradient})};
+            memory};
       }
     }
     base::fail_invariant(
@@ -154,10 +159,10 @@ void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOp
   for (int64_t bytes = 4 << 10; bytes <= options.largest_bytes; bytes *= 4) sizes.push_back(bytes);
   const Budget budget(timer, seconds);
   size_t open = 0;  // number of remaining measurements
-  for (const auto& [of, name] : classes) open += follows_precision(of) ? elements.size() : 1;
+  for (const auto& [of, name] : classes) open += works_in_bf16(of) ? elements.size() : 1;
   for (const auto& [element, element_name] : elements)
     for (const auto& [of, name] : classes) {
-      if (element != Element::f32 && !follows_precision(of)) continue;
+      if (element != Element::f32 && !works_in_bf16(of)) continue;
       SmallKernels kernels_of(element, timer.device());
       const int64_t in_use = bytes_in_use(of, cluster.measured.ranks_per_node, options.max_in_use);
       const auto prepare = [&, c = of](int64_t bytes) { return in_turn(kernels_of, c, bytes, in_use, timer.device()); };
