@@ -91,7 +91,7 @@ double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t fir
 
 // True if the key affects the work, and therefore the time, of a step.
 bool shapes_a_step(std::string_view key) {
-  constexpr std::array<std::string_view, 13> keys{"device",
+  constexpr std::array<std::string_view, 14> keys{"device",
                                                   "recompute",
                                                   "train.precision",
                                                   "train.logits_dtype",
