@@ -88,14 +88,15 @@ int add_to(device::IssueLog* log, const std::string& name, TrafficClass traffic,
 }  // namespace
 
 ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vector<int> node_of_rank,
-                             std::shared_ptr<const ImaginedCards> cards)
+                             std::shared_ptr<const ImaginedCards> cards, ImaginedPeers peers)
     : ProcessGroup(TrafficClass::control, "world", std::make_shared<TrafficMeter>(),
                    node_of_rank.empty() ? std::vector<int>(size, 0) : std::move(node_of_rank)),
       rank_(rank),
       ranks_(first_ranks(size)),
       log_(log),
       logged_as_(add_to(log, name(), traffic(), ranks_, rank)),
-      cards_(std::move(cards)) {
+      cards_(std::move(cards)),
+      peers_(peers) {
   require(0 <= rank && rank < size, "[imagined group] the rank is ", rank, "; expected at least 0 and less than ",
           size);
 }
@@ -110,7 +111,8 @@ ImaginedGroup::ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traf
       }()),
       log_(from.log_),
       logged_as_(add_to(log_, this->name(), traffic, ranks_, rank)),
-      cards_(from.cards_) {}
+      cards_(from.cards_),
+      peers_(from.peers_) {}
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::string name) const {
   fail_invariant(cat(
@@ -193,7 +195,8 @@ Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {
                              device::CommunicationWork{logged_as_, op.wire_bytes(rank_, size()), received, op.peer}));
   }
   // A group of one rank has no other ranks for which an operation could wait.
-  const bool at_once = op.is_point_to_point() || (size() == 1 && stream.runs_at_once());
+  const bool at_once =
+      op.is_point_to_point() || peers_ == ImaginedPeers::prompt || (size() == 1 && stream.runs_at_once());
   if (!at_once) return over_when_awaited(op, cards_ ? Owner::caller : Owner::operation, mark);
   return mark ? Event::at(mark) : Event();
 }

@@ -14,6 +14,11 @@ struct ImaginedCards {
   bool sums_in_order = false;     // true if real groups would set DeviceGroupOptions::sum_of
 };
 
+/// Time at which imagined ranks take part in a collective.
+/// - late: when a thread of this rank waits for the collective. This rank then needs the most memory.
+/// - prompt: at once. This rank then needs the least memory.
+enum class ImaginedPeers : uint8_t { late, prompt };
+
 /// Group in which all ranks but one are imagined. Each imagined rank is assumed to do the same as this rank at the same
 /// time. It has the same values and chooses the same experts. In host memory:
 /// - An all-gather repeats the values of this rank for each rank.
@@ -24,18 +29,18 @@ struct ImaginedCards {
 /// On the meta device, an all-gather copies known values, a broadcast keeps the values, and all other results are
 /// marked as unknown.
 ///
-/// Operations never wait. Without cards, a collective of several ranks holds its tensors until a thread waits for the
-/// collective, because a real collective cannot hold them longer. With cards, operations hold no tensors, as in an
-/// NcclGroup. Bytes are counted as in real groups (Operation::wire_bytes). The device's allocator also counts the
-/// memory that NCCL would need to connect the ranks (connection_bytes.h). With DeviceGroupOptions::groups, real groups
-/// may need less memory than this count if there are many groups.
+/// Operations never wait. Without cards and with late peers, a collective of several ranks holds its tensors until a
+/// thread waits for the collective, because a real collective cannot hold them longer. Otherwise, operations hold no
+/// tensors. With cards, this is as in an NcclGroup. Bytes are counted as in real groups (Operation::wire_bytes). The
+/// device's allocator also counts the memory that NCCL would need to connect the ranks (connection_bytes.h). With
+/// DeviceGroupOptions::groups, real groups may need less memory than this count if there are many groups.
 class ImaginedGroup final : public ProcessGroup {
  public:
   /// Makes the world of rank `rank` among `size` ranks. Operations of this group and of its subgroups are recorded in
   /// `log`, which may be null and must outlive the groups. node_of_rank is as in ProcessGroup; if it is empty, all
   /// ranks are on one node. If `cards` is null, connections need no device memory.
   ImaginedGroup(int rank, int size, device::IssueLog* log = nullptr, std::vector<int> node_of_rank = {},
-                std::shared_ptr<const ImaginedCards> cards = {});
+                std::shared_ptr<const ImaginedCards> cards = {}, ImaginedPeers peers = ImaginedPeers::late);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   /// Returns true: the imagined ranks are assumed to be able to access each other's memory.
@@ -69,6 +74,7 @@ class ImaginedGroup final : public ProcessGroup {
   device::IssueLog* const log_;
   const int logged_as_;  // index of this group in the log; -1 without a log
   const std::shared_ptr<const ImaginedCards> cards_;
+  const ImaginedPeers peers_;
   std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with the duplicates of this group
   mutable std::set<Route> routes_;                              // routes on which the ranks are connected for messages
 };

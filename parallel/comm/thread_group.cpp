@@ -65,8 +65,11 @@ std::unique_ptr<ProcessGroup> ThreadGroup::split(int color, int key, TrafficClas
 }
 
 Event ThreadGroup::start(Operation op, Stream& stream) const {
+  const bool of_stages = traffic() == TrafficClass::pp;
+  const ThreadOptions::StagePause& pause = world_.options.stage_pause;
+  if (of_stages && pause.ahead != rendezvous_->world_ranks()[rank_]) std::this_thread::sleep_for(pause.length);
   std::shared_ptr<AwaitedStart> late;
-  if (world_.options.patience.count() > 0 && size() > 1 && !op.is_point_to_point())
+  if (world_.options.patience.count() > 0 && size() > 1 && !op.is_point_to_point() && !of_stages)
     late = std::make_shared<AwaitedStart>();
   auto flight = Flight::make(meter(), traffic(), late ? [late] { late->awaited(); } : std::function<void()>());
   if (size() > 1 && flight->may_be_logged()) flight->describe(op.to_string(), crosses_nodes(op));

@@ -15,8 +15,15 @@ struct ThreadOptions {
   Jitter jitter{};                  // delays that change the order of operations in different groups
   // Maximum delay of a collective. A collective starts once a thread of its rank waits for it, or after this time. A
   // delayed rank holds the tensors of a collective as long as if the other ranks were late. 0: collectives start at
-  // once. Messages always start at once.
+  // once. Messages, and collectives of class pp, start at once, because the schedule of the pipeline limits their
+  // delay.
   std::chrono::microseconds patience{0};
+  // Pause of the ranks before each message that they send or receive and each collective, of class pp. To rank `ahead`
+  // of the world, which makes no pauses, the other stages are then as late as the schedule allows.
+  struct StagePause {
+    std::chrono::microseconds length{0};
+    int ahead = -1;  // -1: all ranks make pauses
+  } stage_pause{};
   double watchdog_seconds = 0;  // seconds of waiting until operations fail with Error(communication); 0: never
 };
 

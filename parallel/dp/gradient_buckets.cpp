@@ -77,10 +77,21 @@ void GradientBuckets::begin(int64_t rounds) {
   rounds_ = rounds;
 }
 
+void GradientBuckets::bound_two_stage_reductions(int64_t most) {
+  require(most >= 0, "[buckets] at most ", most,
+          " reductions of a two-stage bucket may be in flight; expected at least 0");
+  most_of_two_stages_ = most;
+}
+
 // Allocates the memory of the whole bucket, unless it exists. Gradients are sent to their owners from this memory.
 void GradientBuckets::allocate(State& s) {
-  if (!s.memory.defined())
-    s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
+  if (s.memory.defined()) return;
+  if (!keeps_all(s) && s.bucket->two_stages) {
+    Stream& stream = plan_.device().context().compute();
+    settle(s, stream, false);
+    bound(s, 1, stream);
+  }
+  s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
 
 // Adds to the bucket the contributions since the previous call, and rounds the sum.
@@ -152,18 +163,30 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
     for (Given& g : s.given) g.written = false;
     s.first = false;
   }
+  bound(s, 0, stream);
   settle(s, stream, false);
+}
+
+// Waits until at most as many reductions of a two-stage bucket are in flight as bound_two_stage_reductions() allows
+// beside `filled` buckets.
+void GradientBuckets::bound(State& s, int64_t filled, Stream& stream) {
+  if (keeps_all(s) || !s.bucket->two_stages || !most_of_two_stages_) return;
+  const int64_t most = std::max<int64_t>(0, *most_of_two_stages_ - filled);
+  while (std::ssize(s.reductions) > most) settle_first(s, stream);
 }
 
 // Adds the results that have arrived to the owned pieces, in the order of the reductions. If `wait` is true, makes the
 // stream wait for all reductions of the bucket, and adds all their results.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
-  while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) {
-    const Reduction r = std::move(s.reductions.front());
-    s.reductions.pop_front();
-    stream.wait(r.done);
-    if (r.sum.defined()) kernels::kernels(plan_.device()).pointwise.add(stream, s.piece, s.piece, r.sum);
-  }
+  while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) settle_first(s, stream);
+}
+
+// Makes the stream wait for the earliest reduction of the bucket, and adds its result.
+void GradientBuckets::settle_first(State& s, Stream& stream) {
+  const Reduction r = std::move(s.reductions.front());
+  s.reductions.pop_front();
+  stream.wait(r.done);
+  if (r.sum.defined()) kernels::kernels(plan_.device()).pointwise.add(stream, s.piece, s.piece, r.sum);
 }
 
 void GradientBuckets::finish(Stream& stream) {

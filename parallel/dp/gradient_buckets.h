@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "parallel/dp/bucket_plan.h"
@@ -30,6 +31,7 @@ enum class Sums : uint8_t { accumulator, rounded };
 /// - Zero::gradients, Zero::weights: a bucket has memory from the first contribution of a round (a micro-batch) until
 ///   its reduction. A reduction waits for the previous reduction, so that one bucket is filled while another is sent.
 ///   Exception: the reduction of a two-stage bucket waits for no other reduction, and no other reduction waits for it.
+///   Its memory is freed once both stages have begun the reduction.
 ///   The owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over
 ///   micro-batches. With several micro-batches, sums are thus rounded differently than at the other levels.
 class GradientBuckets final : public autograd::GradientStorage {
@@ -43,6 +45,11 @@ class GradientBuckets final : public autograd::GradientStorage {
   /// Begins a step in which every parameter gets contributions from `rounds` micro-batches. Without this call, a step
   /// has one micro-batch.
   void begin(int64_t rounds);
+  /// Bounds the number of reductions of a two-stage bucket that are in flight: waits for the earliest ones. A bucket
+  /// that is being filled counts as one, too, if `most` is at least 1. Must be called only if other ranks are imagined:
+  /// real ranks could wait forever, because the other stage may begin a reduction later, in finish(). Without this
+  /// call, there is no bound. Throws std::logic_error if `most` is negative.
+  void bound_two_stage_reductions(int64_t most);
   /// Reports that a micro-batch's contribution to a parameter is complete. Starts the reductions of the buckets that
   /// are next in order, up to the first incomplete bucket.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
@@ -85,12 +92,15 @@ class GradientBuckets final : public autograd::GradientStorage {
   void reduce_in_order(Stream& stream, bool incomplete_too);
   void reduce(State& s, Stream& stream);
   void settle(State& s, Stream& stream, bool wait);
+  void settle_first(State& s, Stream& stream);
+  void bound(State& s, int64_t filled, Stream& stream);
 
   const BucketPlan& plan_;
   std::vector<State> states_;
   int64_t rounds_ = 1, round_ = 0;
-  size_t next_ = 0;             // index of the bucket that is reduced next in this round
-  State* in_flight_ = nullptr;  // bucket whose memory the latest reduction sends; null: none
+  std::optional<int64_t> most_of_two_stages_;  // maximum of bound_two_stage_reductions()
+  size_t next_ = 0;                            // index of the bucket that is reduced next in this round
+  State* in_flight_ = nullptr;                 // bucket whose memory the latest reduction sends; null: none
 };
 
 }  // namespace hexad::dp

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "framework/base/error.h"
 
@@ -62,18 +63,33 @@ class Devices {
 
   // Returns transfers that free each sent tensor late. Let the receiver post the receive before its action a. The
   // tensor is freed before the first piece of the sender that is known to begin after the receiver has ended all
-  // actions before a.
-  Transfers free_once_posted() const {
+  // actions before a and, with Freeing::latest, also a.
+  Transfers free_once_posted(Freeing freeing) const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);
     for (const Sent& s : sent_) {
       const auto& [rank, begin, end, needs] = pieces_[s.by];
       const auto after = ended.begin() + s.by + 1, last = ended.begin() + first_piece_[rank + 1];
-      const auto it =
-          std::partition_point(after, last, [&](const auto& known) { return known[s.to] < pieces_[s.posted].begin; });
+      const int needed = pieces_[s.posted].begin + (freeing == Freeing::latest ? 1 : 0);
+      const auto it = std::partition_point(after, last, [&](const auto& known) { return known[s.to] < needed; });
       if (it != last) transfers.ranks[rank][pieces_[it - ended.begin()].begin].frees.push_back(s.message);
     }
     return transfers;
+  }
+
+  // Returns the largest difference between the sums that `rank` has begun in a piece, and those whose gradients rank
+  // `other` is known to have computed before the piece. Each backward of local stage `local_stage` begins a sum.
+  int most_unfinished_sums(int rank, int local_stage, int other) const {
+    const std::vector<std::vector<int>> ended = actions_that_end_before({.ranks = posted_, .at_once = false});
+    const std::vector<int> finished = micro_batches_with_all_gradients(other);
+    int begun = 0, most = 0;
+    for (int p = first_piece_[rank]; p < first_piece_[rank + 1]; ++p)
+      for (int i = pieces_[p].begin; i < pieces_[p].end; ++i) {
+        const Action& action = schedule_.ranks[rank][i];
+        if (!action.is_backward() || action.local_stage != local_stage) continue;
+        most = std::max(most, ++begun - finished[ended[p][other]]);
+      }
+    return most;
   }
 
   // Returns a text with the first action at which each rank waits forever; empty if no rank does.
@@ -141,6 +157,18 @@ class Devices {
     }
   }
 
+  // Returns, for each number of ended actions of `rank`, the number of micro-batches whose weight gradients are
+  // complete in all of its virtual stages.
+  std::vector<int> micro_batches_with_all_gradients(int rank) const {
+    std::vector<int> of_stage(schedule_.stages.stages_a_rank), all{0};
+    for (const Action& action : schedule_.ranks[rank]) {
+      if (action.kind == Action::Kind::backward || action.kind == Action::Kind::backward_weight)
+        ++of_stage[action.local_stage];
+      all.push_back(*std::ranges::min_element(of_stage));
+    }
+    return all;
+  }
+
   // Returns, for each piece, the number of actions of each rank that are known to have ended before the piece begins.
   std::vector<std::vector<int>> actions_that_end_before(const Transfers& transfers) const {
     std::vector<std::vector<int>> ended(pieces_.size(), std::vector<int>(schedule_.stages.ranks));
@@ -193,10 +221,18 @@ class Devices {
 
 }  // namespace
 
-Transfers transfers(const Schedule& schedule, bool merge) {
+Transfers transfers(const Schedule& schedule, bool merge, Freeing freeing) {
   const Devices devices(schedule, merge);
+  if (freeing == Freeing::latest) return devices.free_once_posted(freeing);
   const Transfers at_once = devices.free_at_once();
-  return devices.waiting(at_once).empty() ? at_once : devices.free_once_posted();
+  return devices.waiting(at_once).empty() ? at_once : devices.free_once_posted(freeing);
+}
+
+int sums_in_flight(const Schedule& schedule, bool merge, int rank) {
+  const StageMap::Place first = schedule.stages.place(0), last = schedule.stages.place(schedule.stages.last());
+  if (first.rank == last.rank || (rank != first.rank && rank != last.rank)) return 0;
+  const auto& [mine, other] = rank == first.rank ? std::pair(first, last) : std::pair(last, first);
+  return Devices(schedule, merge).most_unfinished_sums(rank, mine.local_stage, other.rank);
 }
 
 void check(const Schedule& schedule, const Transfers& transfers, bool merge) {

@@ -2,6 +2,7 @@
 // points from the schedule.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "parallel/pp/dependencies.h"
@@ -25,6 +26,13 @@ struct Transfers {
   bool at_once = true;
 };
 
+/// Rule by which sent tensors are freed.
+/// - early: at once, if this cannot cause a deadlock; otherwise once the peer is known to be about to post the receive.
+/// - latest: once the peer is known to have posted the receive, because it has ended the action that follows. Host
+///   threads that send a tensor hold it until the peer posts the receive. With this rule, a rank holds a tensor as long
+///   as such threads can hold it if the peer is as late as the schedule allows. Memory estimates use this rule.
+enum class Freeing : uint8_t { early, latest };
+
 /// Returns, for all ranks, the points at which receives are posted and sent tensors are freed. check() must accept the
 /// schedule. `merge` is true if merged pairs run as one.
 ///
@@ -32,14 +40,21 @@ struct Transfers {
 /// merged pair, it is posted immediately before the action or pair. Receives from one sender are posted in the order of
 /// its messages.
 ///
-/// Sent tensors are freed immediately if this cannot cause a deadlock. Otherwise, a sent tensor is freed at the first
-/// action whose inputs depend on all work that the peer does before it posts the receive. The tensor is freed once
-/// these inputs have arrived. If there is no such action, the tensor is freed at the end. By then, the rank's stream
-/// has waited for everything on which the message depends, so reusing the memory cannot close a cycle of waits.
+/// With Freeing::early, a tensor that is not freed at once is freed at the first action whose inputs depend on all work
+/// that the peer does before it posts the receive. The tensor is freed once these inputs have arrived. If there is no
+/// such action, the tensor is freed at the end. By then, the rank's stream has waited for everything on which the
+/// message depends, so reusing the memory cannot close a cycle of waits.
 ///
 /// If each forward's message is answered by the message of its backward, the number of tensors kept does not depend on
 /// the number of micro-batches.
-Transfers transfers(const Schedule& schedule, bool merge);
+Transfers transfers(const Schedule& schedule, bool merge, Freeing freeing = Freeing::early);
+
+/// Returns the number of sums of a weight's gradient that may be in flight on rank `rank` if the first and the last
+/// virtual stage share the weight (a tied embedding) and the ranks of both stages add up its gradient for each
+/// micro-batch. Counts the sum that is being made, unless the other rank has certainly begun it. A sum is in flight
+/// until the other rank has computed all weight gradients of as many micro-batches. The other rank is as late as the
+/// schedule allows. Returns 0 if `rank` has neither or both of the stages.
+int sums_in_flight(const Schedule& schedule, bool merge, int rank);
 
 /// Throws std::logic_error if a rank would wait forever. The error names each such rank and its action. Assumes that
 /// memory is freed at the points `transfers`, and is reused immediately by the next action and the next receives.

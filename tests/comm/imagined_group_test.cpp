@@ -124,6 +124,16 @@ TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilTheWait) {
   EXPECT_EQ(held(), 0);
 }
 
+TEST(ImaginedGroup, HoldsNoTensorsIfPeersArePrompt) {
+  DeviceContext context(
+      {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
+  const ImaginedGroup world(0, 4, nullptr, {}, {}, ImaginedPeers::prompt);
+  const auto group = world.subgroup({0, 2}, TrafficClass::dp, "dp");
+  const Event event = group->all_reduce(Tensor::empty({100}, Dtype::f32, context), Reduce::sum, context.compute());
+  EXPECT_TRUE(event.done());
+  EXPECT_EQ(context.allocator()->stats().total, 0);
+}
+
 TEST(ImaginedGroup, TakesMemoryForConnectedRoutesAndRefusesMessagesOnOtherRoutes) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cuda)});

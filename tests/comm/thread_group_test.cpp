@@ -285,6 +285,70 @@ TEST(PatientThreadGroup, StartsACollectiveOnceItIsAwaited) {
       patient);
 }
 
+TEST(PatientThreadGroup, StartsACollectiveOfStagesAtOnce) {
+  with_ranks(
+      2,
+      [](const ProcessGroup& world) {
+        DeviceContext context;
+        InlineStream stream;
+        const auto stages = world.split(0, world.rank(), TrafficClass::pp, "stages");
+        const Event reduced = stages->all_reduce(filled(1, context), Reduce::sum, stream);
+        const int peer = 1 - world.rank();
+        const Event sent = world.send(filled(0, context), peer, stream);
+        world.receive(filled(0, context), peer, stream).wait();  // the peer has called the collective
+        EXPECT_TRUE(reduced.done());
+        sent.wait();
+      },
+      patient);
+}
+
+TEST(StagePause, DelaysMessagesAndCollectivesOfStages) {
+  constexpr std::chrono::milliseconds length(20);
+  with_ranks(2,
+             [&](const ProcessGroup& world) {
+               DeviceContext context;
+               InlineStream stream;
+               const auto stages = world.split(0, world.rank(), TrafficClass::pp, "stages");
+               const auto time_of = [](const auto& call) {
+                 const auto start = std::chrono::steady_clock::now();
+                 call();
+                 return std::chrono::steady_clock::now() - start;
+               };
+               Event event;
+               if (world.rank() == 0) {
+                 stages->receive(filled(0, context), 1, stream).wait();
+               } else {
+                 EXPECT_GE(time_of([&] { event = stages->send(filled(0, context), 0, stream); }), length);
+                 event.wait();
+               }
+               const auto reduction =
+                   time_of([&] { event = stages->all_reduce(filled(1, context), Reduce::sum, stream); });
+               if (world.rank() == 1) {
+                 EXPECT_GE(reduction, length);
+               }
+               event.wait();
+               if (world.rank() == 0) {
+                 stages->send(filled(0, context), 1, stream).wait();
+               } else {
+                 const auto receipt = time_of([&] { event = stages->receive(filled(0, context), 0, stream); });
+                 EXPECT_GE(receipt, length);
+                 event.wait();
+               }
+             },
+             {.stage_pause = {.length = length, .ahead = 0}});
+}
+
+TEST(StagePause, DoesNotDelayTheRankThatIsAhead) {
+  with_ranks(1,
+             [](const ProcessGroup& world) {
+               DeviceContext context;
+               InlineStream stream;
+               const auto stages = world.split(0, 0, TrafficClass::pp, "stages");
+               stages->all_reduce(filled(1, context), Reduce::sum, stream).wait();
+             },
+             {.stage_pause = {.length = std::chrono::hours(1), .ahead = 0}});  // a pause would exceed the test's time
+}
+
 TEST(PatientThreadGroup, EndsAlthoughNobodyAwaitsACollective) {
   with_ranks(
       2,

@@ -214,6 +214,13 @@ TEST(GradientBuckets, OnlyTheGradientsOfAShareRemainInMemoryUnderZero2) {
   });
 }
 
+TEST(GradientBuckets, NegativeBoundOfReductionsThrows) {
+  comm::with_ranks(1, [](const comm::ProcessGroup& world) {
+    Model m(world, 1, 1);
+    EXPECT_THROW(m.buckets->bound_two_stage_reductions(-1), std::logic_error);
+  });
+}
+
 TEST(GradientBuckets, BecomingReadyTwiceInAStepThrows) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
     Model m(world, 1, 1);

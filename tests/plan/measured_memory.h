@@ -31,26 +31,41 @@ inline std::vector<std::string> measured(const std::vector<std::string>& more) {
   return all;
 }
 
-/// Time at which the other ranks take part in a collective.
-/// - prompt: when their programs reach it. A rank whose peers were faster frees the tensors of the collective earlier
-///   than the estimate assumes.
-/// - late: when this rank waits for the collective, as the estimate assumes.
+/// Time at which the other ranks take part in operations.
+/// - prompt: when their programs reach the operation. A rank whose peers were faster frees the tensors of the operation
+///   earlier than the estimate assumes.
+/// - late: in collectives, when this rank waits for the collective. In messages and sums of two pipeline stages, as
+/// late
+///   as the schedule allows. The estimate assumes late peers.
 enum class Peers : uint8_t { prompt, late };
 
-/// Returns the largest peaks of five steps on every rank, after a first step that is not measured.
+/// Returns the largest peaks of five steps on every rank, after a first step that is not measured. With late peers and
+/// pipeline stages, a run measures only one rank, because ranks cannot be late for each other at the same time.
 inline std::vector<device::MemoryStats> measured_peaks(const Recipe& recipe, int ranks, Peers peers) {
   std::vector<device::MemoryStats> memory(ranks);
-  const auto on_rank = [&](const comm::ProcessGroup& world) {
-    verify::TrainingRun run(recipe, world);
-    const verify::FixedSource source = verify::documents_of(run.recipe);
-    run.step(source);
-    run.instance.context.compute().synchronize();
-    run.instance.context.allocator()->reset_peaks();
-    for (int step = 0; step < 5; ++step) run.step(source);
-    run.instance.context.compute().synchronize();
-    memory[world.rank()] = run.instance.context.allocator()->stats();
+  const auto measure = [&](const comm::ThreadOptions& options) {
+    const auto on_rank = [&](const comm::ProcessGroup& world) {
+      verify::TrainingRun run(recipe, world);
+      const verify::FixedSource source = verify::documents_of(run.recipe);
+      run.step(source);
+      run.instance.context.compute().synchronize();
+      run.instance.context.allocator()->reset_peaks();
+      for (int step = 0; step < 5; ++step) run.step(source);
+      run.instance.context.compute().synchronize();
+      if (options.stage_pause.ahead < 0 || options.stage_pause.ahead == world.rank())
+        memory[world.rank()] = run.instance.context.allocator()->stats();
+    };
+    on_ranks(ranks, on_rank, options);
   };
-  on_ranks(ranks, on_rank, {.patience = std::chrono::seconds(peers == Peers::late ? 2 : 0)});
+  if (peers == Peers::prompt) {
+    measure({});
+  } else if (recipe.parallel.pp == 1) {
+    measure({.patience = std::chrono::seconds(2)});
+  } else {
+    for (int rank = 0; rank < ranks; ++rank)
+      measure({.patience = std::chrono::seconds(2),
+               .stage_pause = {.length = std::chrono::milliseconds(10), .ahead = rank}});
+  }
   return memory;
 }
 

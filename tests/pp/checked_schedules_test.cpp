@@ -30,6 +30,8 @@ TEST(CheckedSchedules, AreThoseOfTheConfigWithTheirTransfers) {
       EXPECT_EQ(of.schedule.ranks, expected.ranks) << to_string(expected);
       EXPECT_EQ(of.merge, config.overlap == Overlap::micro_batches);
       expect_equal(transfers(expected, of.merge), of.transfers);
+      expect_equal(transfers(expected, of.merge, Freeing::latest),
+                   schedules.of(config, 3, micro_batches, Freeing::latest).transfers);
     }
 }
 

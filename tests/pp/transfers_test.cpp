@@ -75,6 +75,96 @@ TEST(Transfers, GPipe1F1BAndZbH1FreeSentTensorsAtOnce) {
             << name_of(kind) << ", " << ranks << " ranks, " << micro_batches << " micro-batches";
 }
 
+// Runs the actions of one rank. The other ranks are as late as possible: they run only the actions on which the rank's
+// inputs depend.
+class LateRanks {
+ public:
+  explicit LateRanks(const Schedule& schedule) : schedule_(schedule), done_(schedule.stages.ranks) {}
+
+  // Runs all actions on which action `i` of `rank` depends.
+  void prepare(int rank, size_t i) {
+    while (done_[rank] < i) run_next(rank);
+    const auto message = needed(schedule_.stages, rank, schedule_.ranks[rank][i]);
+    if (!message || sender(schedule_.stages, *message) == rank) return;
+    const int from = sender(schedule_.stages, *message);
+    const auto has_sent = [&] {
+      const auto& actions = schedule_.ranks[from];
+      return std::any_of(actions.begin(), actions.begin() + static_cast<std::ptrdiff_t>(done_[from]),
+                         [&](const Action& a) { return made(schedule_.stages, from, a) == message; });
+    };
+    while (!has_sent()) run_next(from);
+  }
+  // Returns the number of actions of `rank` that have ended.
+  size_t done(int rank) const { return done_[rank]; }
+
+ private:
+  void run_next(int rank) {
+    prepare(rank, done_[rank]);
+    ++done_[rank];
+  }
+
+  const Schedule& schedule_;
+  std::vector<size_t> done_;
+};
+
+TEST(Transfers, TensorsFreedLatestAreHeldAsLongAsLateReceiversHoldThem) {
+  for_all_schedules(5, 10, [](const Schedule& s) {
+    SCOPED_TRACE(to_string(s));
+    const Transfers t = transfers(s, false, Freeing::latest);
+    std::map<Message, size_t> posted;  // number of the receiver's actions before it posts the receive
+    for (int rank = 0; rank < s.stages.ranks; ++rank)
+      for (size_t i = 0; i < s.ranks[rank].size(); ++i)
+        for (const Message& m : t.ranks[rank][i].receives) posted[m] = i;
+    for (int rank = 0; rank < s.stages.ranks; ++rank) {
+      LateRanks late(s);
+      std::set<Message> held, expected;
+      for (size_t i = 0; i < s.ranks[rank].size(); ++i) {
+        late.prepare(rank, i);
+        std::erase_if(expected, [&](const Message& m) { return late.done(receiver(s.stages, m)) > posted.at(m); });
+        for (const Message& m : t.ranks[rank][i].frees) EXPECT_EQ(held.erase(m), 1u);
+        EXPECT_EQ(held, expected) << "rank " << rank << " before " << to_string(s.ranks[rank][i]);
+        if (const auto message = sent(s, rank, s.ranks[rank][i])) held.insert(*message), expected.insert(*message);
+      }
+    }
+  });
+}
+
+TEST(SumsInFlight, AreThoseThatALateRankOfTheOtherStageLeavesUnfinished) {
+  for_all_schedules(5, 10, [](const Schedule& s) {
+    SCOPED_TRACE(to_string(s));
+    const StageMap::Place first = s.stages.place(0), last = s.stages.place(s.stages.last());
+    for (int rank = 0; rank < s.stages.ranks; ++rank) {
+      const bool shares = first.rank != last.rank && (rank == first.rank || rank == last.rank);
+      if (!shares) {
+        EXPECT_EQ(sums_in_flight(s, false, rank), 0);
+        continue;
+      }
+      const auto& [mine, other] = rank == first.rank ? std::pair(first, last) : std::pair(last, first);
+      LateRanks late(s);
+      int begun = 0, most = 0;
+      for (size_t i = 0; i < s.ranks[rank].size(); ++i) {
+        late.prepare(rank, i);
+        const Action& a = s.ranks[rank][i];
+        if (!a.is_backward() || a.local_stage != mine.local_stage) continue;
+        std::vector<int> finished(s.stages.stages_a_rank);  // by local stage of the other rank
+        for (size_t k = 0; k < late.done(other.rank); ++k) {
+          const Action& ended = s.ranks[other.rank][k];
+          if (ended.kind == Action::Kind::backward || ended.kind == Action::Kind::backward_weight)
+            ++finished[ended.local_stage];
+        }
+        most = std::max(most, ++begun - *std::ranges::min_element(finished));
+      }
+      EXPECT_EQ(sums_in_flight(s, false, rank), most) << "rank " << rank;
+    }
+  });
+}
+
+TEST(SumsInFlight, AreBoundedByTheNumberOfRanksUnder1F1B) {
+  const Schedule schedule = schedule_of(PipelineKind::one_f_one_b, 4, 64);
+  EXPECT_EQ(sums_in_flight(schedule, false, 0), 0) << "the last stage has begun each sum before the first stage";
+  EXPECT_EQ(sums_in_flight(schedule, false, 3), 4);
+}
+
 TEST(Transfers, MemoryDeadlockIsNamed) {
   const auto verdict_of_freeing_at_once = [](PipelineKind kind, int micro_batches) -> std::string {
     const Schedule schedule = schedule_of(kind, 2, micro_batches);

@@ -22,6 +22,11 @@ MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensi
   return memory_of(step_on_meta(r, extensions, layout, rank, load, Wanted::memory), r, layout, rank);
 }
 
+double least_memory(const Recipe& r, const train::Extensions& extensions, const mesh::Layout& layout, int rank) {
+  const StepOnMeta step = step_on_meta(r, extensions, layout, rank, RoutingLoad::even, Wanted::least_memory);
+  return static_cast<double>(step.memory.peak_total);
+}
+
 namespace {
 
 // Estimates the memory of ranks of one layout. The pipeline is divided into stages once for all ranks.

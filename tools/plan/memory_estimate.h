@@ -10,7 +10,8 @@ namespace hexad::plan {
 
 struct SharedByRuns;
 
-/// Estimated memory of a rank, in bytes.
+/// Estimated memory of a rank, in bytes. It is the largest possible peak: the other ranks are as late as the schedule
+/// allows. A rank whose peers are prompt may free tensors of collectives earlier (least_memory()).
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;  // peak of the tensors kept for backward
@@ -32,6 +33,10 @@ MemoryEstimate memory_of(const StepOnMeta& step, const train::Recipe& recipe, co
 /// contains auto, the estimate applies to the run until the automatic choice is made.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions,
                                const mesh::Layout& layout, int rank, RoutingLoad load = RoutingLoad::even);
+/// Estimates the total memory of rank `rank` at the peak of a step in which no other rank is ever late, in bytes. The
+/// peak of a run is between this number and the total of estimate_memory().
+double least_memory(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                    int rank);
 /// Estimates, for each pipeline stage, the memory of the rank that needs the most. The job has `world` ranks.
 std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const train::Extensions& extensions,
                                             int64_t world, RoutingLoad load = RoutingLoad::even);

@@ -42,6 +42,18 @@ std::string routing_lines(const RoutedMemory& memory) {
   return text;
 }
 
+// Returns a line about the memory of the neediest rank if no other rank is ever late; empty if this is at most 1% less
+// than `total`. Only under ZeRO-2 and ZeRO-3, late peers make a rank hold whole buckets of gradients longer.
+std::string prompt_line(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout,
+                        const std::vector<int>& ranks, double total) {
+  if (r.parallel.zero < 2 || layout.world() == 1) return {};
+  double least = 0;
+  for (const int rank : ranks) least = std::max(least, least_memory(r, extensions, layout, rank));
+  if (least > 0.99 * total) return {};
+  return fmt::format("  {:<18}{:>18}   if no other rank is ever late; the total is for late ones\n", "  prompt peers",
+                     human_bytes(least));
+}
+
 std::string how_loaded(const moe::MoeConfig& m) {
   if (m.routing == moe::Routing::model) return "evenly loaded experts";
   if (m.routing == moe::Routing::trace) return "experts loaded as in the trace";
@@ -130,6 +142,8 @@ std::string MemoryReport::table() const {
   if (r.memory.limit() > 0)
     row("  of the limit", static_cast<double>(r.memory.limit()),
         fmt::format("blocks that count towards the limit: {}", human_bytes(m.blocks)));
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
+  text += prompt_line(r, extensions_, layout, distinct_ranks(r, layout, RoutingLoad::even)[worst], m.total);
   return text + routing_lines(routed_memory(r, extensions_, world_, m.total)) + stage_lines(stages, worst) +
          traffic_lines(all.traffic);
 }

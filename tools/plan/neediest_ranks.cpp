@@ -98,7 +98,8 @@ std::vector<std::vector<int>> neediest_ranks(const Recipe& r, const mesh::Layout
   for (const auto& [kind, equal] : stages_of_kind) {
     const std::vector<size_t> some =
         at_the_ends ? std::vector<size_t>{equal.front(), equal.back()}
-                    : uncovered(equal, shared.schedules.of(pipeline, stage_count, static_cast<int>(*micro_batches)));
+                    : uncovered(equal, shared.schedules.of(pipeline, stage_count, static_cast<int>(*micro_batches),
+                                                           freeing_of(r, layout.world())));
     neediest.insert(some.begin(), some.end());
   }
   std::vector<std::vector<int>> ranks;

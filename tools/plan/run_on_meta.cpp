@@ -25,6 +25,10 @@ std::shared_ptr<device::MetaRun> make_run(const Recipe& r, const mesh::Layout& l
 
 }  // namespace
 
+bool reduces_on_two_stages(const Recipe& r) {
+  return r.parallel.pp > 1 && r.parallel.zero >= 2 && r.model.embeds_at_the_end();
+}
+
 void TwoDocuments::fill(int64_t, const data::Row& row) const {
   const int64_t border = context_ / 2;
   for (int64_t t = 0; t < context_; ++t) {
@@ -49,19 +53,26 @@ std::shared_ptr<const comm::ImaginedCards> imagined_cards(const Recipe& r, int w
   return std::make_shared<const comm::ImaginedCards>(std::move(cards));
 }
 
+pp::Freeing freeing_of(const Recipe& r, int world) {
+  return imagined_cards(r, world) ? pp::Freeing::early : pp::Freeing::latest;
+}
+
 RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout, int rank,
                      const RoutingLoad& load, Record record, const std::vector<int>& node_of_rank,
-                     std::shared_ptr<SharedByRuns> shared)
+                     std::shared_ptr<SharedByRuns> shared, comm::ImaginedPeers peers)
     : recipe_(r),
       sequences_(r.batch.micro * layout.size(base::Axis::dp)),
       shared_(shared ? std::move(shared) : std::make_shared<SharedByRuns>()),
       run_(make_run(r, layout, rank, load, record, shared_)),
-      world_(rank, layout.world(), run_->issues(), node_of_rank, imagined_cards(r, layout.world(), node_of_rank)),
+      world_(rank, layout.world(), run_->issues(), node_of_rank, imagined_cards(r, layout.world(), node_of_rank),
+             peers),
+      peers_are_late_(record != Record::issues && peers == comm::ImaginedPeers::late),
       instance_(r, extensions, world_, {}, run_),
       optimizer_(r.optim, instance_.parameters, r.offload.optimizer, extensions.optimizers, &instance_.mesh),
       step_(recipe_, instance_, optimizer_),
       source_(r.model.context) {
   instance_.schedules = std::shared_ptr<pp::CheckedSchedules>(shared_, &shared_->schedules);
+  if (peers_are_late_) instance_.freeing = freeing_of(r, layout.world());
   if (record == Record::parts) log_pause_.emplace(run_->issues());
   ++shared_->runs;
 }
@@ -105,6 +116,12 @@ void RunOnMeta::load_ahead(int64_t micro_batches) {
 void RunOnMeta::step(int64_t micro_batches) {
   set_micro_batches(micro_batches);
   if (run_->issues()) begin_of_last_step_ = run_->issues()->count();
+  if (peers_are_late_ && reduces_on_two_stages(recipe_)) {
+    const comm::ProcessGroup& pp = instance_.mesh[base::Axis::pp];
+    const pp::CheckedSchedule& program =
+        instance_.schedules->of(instance_.pipeline, pp.size(), static_cast<int>(micro_batches), instance_.freeing);
+    step_.bound_two_stage_reductions(pp::sums_in_flight(program.schedule, program.merge, pp.rank()));
+  }
   device::SpanLog& spans = instance_.context.spans();
   // Any step may record layers, and the recordings contain the names of spans.
   const bool names_spans = layers_ && !log_pause_ && !spans.recording();

@@ -43,6 +43,13 @@ inline constexpr int usual_ranks_per_node = 8;
 std::shared_ptr<const comm::ImaginedCards> imagined_cards(const train::Recipe& recipe, int world,
                                                           std::vector<int> node_of_rank = {});
 
+/// Returns the rule by which imagined ranks of the recipe free the tensors that they send between stages. Host threads
+/// hold such a tensor until the receiver posts the receive. NCCL holds no tensors.
+pp::Freeing freeing_of(const train::Recipe& recipe, int world);
+
+/// True if the first and the last stage of the recipe add up gradients of the embedding for each micro-batch.
+bool reduces_on_two_stages(const train::Recipe& recipe);
+
 /// Run of one rank, step by step. Each step may have any number of micro-batches.
 class RunOnMeta {
  public:
@@ -54,11 +61,13 @@ class RunOnMeta {
 
   /// Makes the run. `node_of_rank` is as in ProcessGroup. If `node_of_rank` is empty, all ranks are on one node, except
   /// for NCCL's connections (imagined_cards()). With Record::issues, issues() returns the recorded operations of the
-  /// steps. `shared` holds results of other runs; this run uses these results and adds its own. If `shared` is null,
-  /// the run shares no results.
+  /// steps. Otherwise, with late peers, tensors are in memory as long as possible: imagined ranks are as late as the
+  /// schedule allows.
+  /// `shared` holds results of other runs; this run uses these results and adds its own. If `shared` is null, the run
+  /// shares no results.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
             const RoutingLoad& load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {},
-            std::shared_ptr<SharedByRuns> shared = nullptr);
+            std::shared_ptr<SharedByRuns> shared = nullptr, comm::ImaginedPeers peers = comm::ImaginedPeers::late);
 
   void step(int64_t micro_batches);
   /// Prepares a step that follows a step with another number of micro-batches. On a host that runs ahead, the previous
@@ -103,6 +112,7 @@ class RunOnMeta {
   const std::shared_ptr<SharedByRuns> shared_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
+  const bool peers_are_late_;  // false if the run records operations, because its memory is then ignored
   std::optional<device::IssueLog::Pause> log_pause_;  // set with Record::parts
   // The recorders outlive the instance, because its parameters and passes refer to them.
   std::optional<pp::ParameterRecorder> recorder_;

@@ -75,6 +75,22 @@ device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layo
   return context.allocator()->stats();
 }
 
+// Adds the memory of the tokens of the micro-batches that do not run to the memory of a step that runs `few` of `all`
+// micro-batches. During the passes, the tokens of the whole step are in memory. On GPUs, the host also loads the tokens
+// of the next step, but only after the update, when it has freed all other temporary tensors.
+void add_tokens(device::MemoryStats& step, const device::MemoryStats& micro_batch, int64_t few, int64_t all,
+                bool loads_ahead) {
+  const auto add = [&](int64_t& peak, int64_t after_step, int64_t tokens) {
+    peak += (all - few) * tokens;
+    // After the step, the tokens of `few` micro-batches of the next step are in memory.
+    if (loads_ahead) peak = std::max(peak, after_step + (2 * all - few) * tokens);
+  };
+  const size_t kept = base::ordinal(Category::activation);
+  add(step.peak[kept], step.used_in(Category::activation), micro_batch.total);
+  add(step.peak_total, step.total, micro_batch.total);
+  add(step.peak_held, step.held, micro_batch.held);
+}
+
 // True if the pipeline keeps the same number of activations in flight with `few` micro-batches as with `all`.
 bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, int64_t all) {
   const auto in_flight = [&](int64_t micro_batches) {
@@ -85,8 +101,7 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
 }
 
 // True if each rank of the pipeline repeats one forward and one backward, and if the passes of all micro-batches are
-// equal. Sent tensors are then freed immediately (pp::Transfers), so the memory of a rank depends only on its own
-// actions.
+// equal. The memory of a rank then repeats with each micro-batch.
 bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
   const pp::PipelineKind kind = pipeline_of(r).kind;
   const bool one_by_one = kind == pp::PipelineKind::one_f_one_b || kind == pp::PipelineKind::zb_h1;
@@ -111,10 +126,21 @@ void extend_all(Numbers& more, const Numbers& less, double times) {
   for (size_t i = 0; i < more.size(); ++i) extend(more[i], less[i], times);
 }
 
-// True if the peak of memory grows at least as fast as the tensors kept for backward. The peak then stays at the same
-// moment of the step.
-bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more) {
-  const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation);
+int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
+
+// Returns the bytes that the rank holds for each micro-batch whose output it has sent, if the next stage is late and
+// all micro-batches are in flight at the same time. 0 on the last stage, and if no host threads send.
+int64_t sent_bytes(const Recipe& r, const mesh::Layout& layout, int rank) {
+  const bool last = layout.coordinate(base::Axis::pp, rank) + 1 == layout.size(base::Axis::pp);
+  if (last || freeing_of(r, layout.world()) == pp::Freeing::early) return 0;
+  const int64_t rows = tokens_of(r) / r.parallel.cp / (r.parallel.sp ? r.parallel.tp : 1);
+  return rows * r.model.hidden * base::size_of(dtype_of(r.train.precision));
+}
+
+// True if the peak of memory grows at least as fast as the tensors kept for backward and the sent tensors, of `sent`
+// bytes in total. The peak then stays at the same moment of the step.
+bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more, int64_t sent) {
+  const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation) + sent;
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
 }
 
@@ -128,11 +154,12 @@ void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
 }
 
 // Returns the step of a pipeline whose micro-batches are all in flight at the same time.
-StepOnMeta grown_step(MeasuredSteps& steps, int64_t few, int64_t all) {
+// `sent` is the memory of a sent tensor that the rank holds.
+StepOnMeta grown_step(MeasuredSteps& steps, int64_t few, int64_t all, int64_t sent) {
   StepOnMeta shorter = steps.measure(few);
   for (; 2 * few < all; few *= 2) {
     StepOnMeta step = steps.measure(2 * few);
-    if (!grows_steadily(shorter.memory, step.memory)) {
+    if (!grows_steadily(shorter.memory, step.memory, few * sent)) {
       shorter = step;
       continue;
     }
@@ -145,8 +172,6 @@ StepOnMeta grown_step(MeasuredSteps& steps, int64_t few, int64_t all) {
 // Largest number of tokens of a micro-batch that is run without extrapolation. The number is limited, because tokens
 // use host memory.
 constexpr int64_t max_tokens = 1 << 18;
-
-int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
 
 // Returns the recipe with about `tokens` tokens in each micro-batch, and the same number of micro-batches.
 Recipe with_tokens(Recipe r, int64_t tokens) {
@@ -170,17 +195,39 @@ int64_t repeated_unit(const Recipe& r) {
          (r.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
 }
 
+// True if a step of the rank with `few` micro-batches has as many sums of the embedding's gradients in flight as a step
+// with more micro-batches, and another sum beside them. Under gpipe, their number grows with the micro-batches.
+bool has_all_sums_in_flight(const Recipe& r, const mesh::Layout& layout, int rank, int64_t few) {
+  const pp::PipelineConfig pipeline = pipeline_of(r);
+  if (pipeline.kind == pp::PipelineKind::gpipe) return true;
+  const pp::Schedule schedule = pp::make_schedule(pipeline, layout.size(base::Axis::pp), static_cast<int>(few));
+  const bool merge = pipeline.overlap == pp::Overlap::micro_batches;
+  return few >= pp::sums_in_flight(schedule, merge, layout.coordinate(base::Axis::pp, rank)) + 2;
+}
+
 FewMicroBatches few_micro_batches(const Recipe& r, const mesh::Layout& layout, int rank, const RoutingLoad& load) {
   const int64_t all = micro_batches_of(r, layout), unit = repeated_unit(r);
+  const pp::PipelineKind kind = pipeline_of(r).kind;
   if (repeats_one_micro_batch(r, load)) {
-    const int64_t in_flight = in_flight_on(rank, r, layout, all);
-    return {in_flight, in_flight + 2};
+    // Under ZB-H1, every rank may hold sent tensors of nearly as many micro-batches as there are stages.
+    const bool by_stages = kind == pp::PipelineKind::zb_h1 && freeing_of(r, layout.world()) == pp::Freeing::latest;
+    const int64_t enough = by_stages ? r.parallel.pp + 1 : in_flight_on(rank, r, layout, all);
+    return {enough, enough + 2};
   }
   // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches. Under ZeRO-2,
   // the first sum of a bucket goes directly to the owned piece, and later sums need additional memory. The third
   // micro-batch is the first that runs beside such a sum of an earlier micro-batch.
-  const int64_t fewer = r.parallel.zero == 3 ? 2 * unit : r.parallel.zero == 2 ? std::max<int64_t>(2, unit) : unit;
-  return {fewer, fewer + unit + all % unit};
+  // With several virtual stages a rank, the numbers of posted receives and of sent tensors repeat only after two
+  // periods.
+  const bool virtual_stages =
+      kind == pp::PipelineKind::interleaved || kind == pp::PipelineKind::zb_v || kind == pp::PipelineKind::dualpipe_v;
+  const int64_t fewer = r.parallel.zero == 3 || virtual_stages ? 2 * unit
+                        : r.parallel.zero == 2                 ? std::max<int64_t>(2, unit)
+                                                               : unit;
+  int64_t few = fewer + unit + all % unit;
+  if (reduces_on_two_stages(r))
+    while (few < all && !has_all_sums_in_flight(r, layout, rank, few)) few += unit;
+  return {fewer, few};
 }
 
 // Runs the measured steps and returns their result. Before them, runs a step of at most `first` micro-batches that is
@@ -194,17 +241,12 @@ StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const 
   MeasuredSteps steps(run, recipe.parallel.zero);
   steps.prepare(std::min({all, few, first}));
   if (few >= all) return steps.measure(all);
-  if (all_at_once) return grown_step(steps, fewer, all);
+  if (all_at_once) return grown_step(steps, fewer, all, sent_bytes(recipe, layout, rank));
   if (!repeats && !stands_for_all(recipe, layout, few, all)) return steps.measure(all);
 
   StepOnMeta step = steps.measure(few);
-  // On GPUs, the host runs ahead, so the batch of the next step is in memory, too.
-  const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
-  const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
-  step.memory.peak[base::ordinal(Category::activation)] += waiting * batch.total;
-  step.memory.peak_total += waiting * batch.total;
-  step.memory.peak_held += waiting * batch.held;
-  if (wanted == Wanted::memory) return step;
+  add_tokens(step.memory, micro_batch_memory(recipe, layout, rank), few, all, recipe.device != device::DeviceKind::cpu);
+  if (wanted != Wanted::all) return step;
 
   const StepOnMeta shorter = steps.measure(fewer);
   extend_all(step.sent, shorter.sent, static_cast<double>(all - fewer) / static_cast<double>(few - fewer));
@@ -214,10 +256,11 @@ StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const 
 StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
                     const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
   using Record = RunOnMeta::Record;
+  const auto peers = wanted == Wanted::least_memory ? comm::ImaginedPeers::prompt : comm::ImaginedPeers::late;
   // Repeats layers only under ZeRO-0 and ZeRO-1. Otherwise, a repeated layer may allocate the memory of a bucket of
   // gradients later than a layer that runs.
-  if (wanted == Wanted::memory && recipe.parallel.zero <= 1 && can_repeat_layers(recipe, load)) {
-    RunOnMeta run(recipe, extensions, layout, rank, load, Record::parts, {}, shared);
+  if (wanted != Wanted::all && recipe.parallel.zero <= 1 && can_repeat_layers(recipe, load)) {
+    RunOnMeta run(recipe, extensions, layout, rank, load, Record::parts, {}, shared, peers);
     run.repeat_layers();
     // The first and the second micro-batch of the first step record layers.
     const StepOnMeta step = run_steps(run, 2, recipe, layout, rank, load, wanted);
@@ -229,7 +272,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   const int64_t first = recipe.parallel.zero == 3        ? few_micro_batches(recipe, layout, rank, load).few
                         : has_equal_passes(recipe, load) ? 1
                                                          : repeated_unit(recipe);
-  RunOnMeta run(recipe, extensions, layout, rank, load, Record::nothing, {}, shared);
+  RunOnMeta run(recipe, extensions, layout, rank, load, Record::nothing, {}, shared, peers);
   return run_steps(run, first, recipe, layout, rank, load, wanted);
 }
 
@@ -239,6 +282,7 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
                                     layout.size(base::Axis::ep), recipe.model.moe.capacity_factor));
   const comm::ImaginedGroup world(rank, layout.world(), nullptr, {}, imagined_cards(recipe, layout.world()));
   ModelInstance instance(recipe, extensions, world, {}, run);
+  instance.freeing = freeing_of(recipe, layout.world());
   const int64_t enough = 16 * layout.size(base::Axis::pp);  // more micro-batches than are in flight on a rank
   evaluate(instance, recipe, TwoDocuments(recipe.model.context),
            enough * recipe.batch.micro * layout.size(base::Axis::dp), {});

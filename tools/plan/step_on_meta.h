@@ -14,8 +14,10 @@
 
 namespace hexad::plan {
 
-/// Requested results of a step. `memory` takes less time to compute than `all`.
-enum class Wanted : uint8_t { memory, all };
+/// Requested results of a step. `memory` takes less time to compute than `all`. The memory is the largest possible: the
+/// other ranks are as late as the schedule allows. With `least_memory`, the memory is that of a rank whose peers are
+/// never late.
+enum class Wanted : uint8_t { memory, least_memory, all };
 
 /// Memory and traffic of a step.
 struct StepOnMeta {
@@ -32,8 +34,8 @@ struct StepOnMeta {
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
 ///   the pipeline has as many micro-batches in flight in a step with few micro-batches as in the whole step. The memory
 ///   of the other micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()), two more
-///   micro-batches are run than are in flight on the rank. Traffic is extrapolated from this step and a step with fewer
-///   micro-batches.
+///   micro-batches are run than are in flight on the rank, or, if host threads send under ZB-H1, three more than
+///   stages. Traffic is extrapolated from this step and a step with fewer micro-batches.
 /// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
 ///   of micro-batches. These numbers are large enough for the peak to grow at least by the tensors kept for backward.
 ///   With fewer micro-batches, the update might need more memory than the passes.

@@ -82,6 +82,9 @@ struct ModelInstance {
   pp::PipelineConfig pipeline;
   /// Schedules of training steps. Instances whose steps run on the same thread may share them.
   std::shared_ptr<pp::CheckedSchedules> schedules = std::make_shared<pp::CheckedSchedules>();
+  /// Rule by which tensors sent between stages are freed. Runs that count the memory of a rank with imagined peers set
+  /// Freeing::latest if host threads send the tensors of the run that they imitate.
+  pp::Freeing freeing = pp::Freeing::early;
   /// Logs to which routing is written, and from which routing is read; null: no log. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;

@@ -25,7 +25,7 @@ Tensor scalar(double value, Dtype dtype, Device device) {
 pp::CheckedSchedule forwards_of(const ModelInstance& instance, size_t micro_batches) {
   return pp::checked(pp::forwards_of(pp::make_schedule(instance.pipeline, instance.mesh.size(Axis::pp),
                                                        static_cast<int>(micro_batches))),
-                     false);
+                     false, instance.freeing);
 }
 
 }  // namespace
@@ -111,7 +111,8 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
 Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training& training) {
   const pp::CheckedSchedule& program = [&]() -> const pp::CheckedSchedule& {
     const device::Span span(instance_.context.spans(), "pipeline: schedule");
-    return instance_.schedules->of(instance_.pipeline, instance_.mesh.size(Axis::pp), static_cast<int>(batches.size()));
+    return instance_.schedules->of(instance_.pipeline, instance_.mesh.size(Axis::pp), static_cast<int>(batches.size()),
+                                   instance_.freeing);
   }();
   return run(program, batches, &training);
 }

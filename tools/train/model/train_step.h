@@ -54,6 +54,8 @@ class TrainStep {
   StepResult run(const data::Source& source, Progress& progress, double lr);
   /// Runs the step like the previous function, with the learning rate of the recipe's schedule.
   StepResult run(const data::Source& source, Progress& progress);
+  /// See dp::GradientBuckets::bound_two_stage_reductions().
+  void bound_two_stage_reductions(int64_t most) { buckets_.bound_two_stage_reductions(most); }
 
   /// Loads this rank's micro-batches of the global batch that begins at `first_sequence`, for the next step. Replaces
   /// micro-batches that were loaded in advance.
