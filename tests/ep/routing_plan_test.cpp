@@ -10,6 +10,7 @@
 #include "parallel/comm/imagined_group.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
+#include "parallel/ep/received_counts.h"
 #include "tests/ep/plan_for_ids.h"
 #include "tests/ep/random_routes.h"
 #include "tests/support/lab.h"
@@ -161,6 +162,38 @@ TEST(RoutingPlan, UploadsAsManyBytesForManyRowsAsForFew) {
   const int64_t few = uploaded(8);
   EXPECT_GT(few, 0);
   EXPECT_EQ(uploaded(800), few);
+}
+
+// Returns the operations that make a routing plan of the first of four imagined ranks, in their order: "counts" for the
+// gather of counts over the ep group, and "to host" for a copy to the host. `cards` is as in ImaginedGroup.
+std::vector<std::string> counting_with(std::shared_ptr<const comm::ImaginedCards> cards) {
+  const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);
+  run->record_issues();
+  device::DeviceContext context({.kind = device::DeviceKind::meta, .meta = run});
+  const comm::ImaginedGroup world(0, 4, run->issues(), {}, std::move(cards));
+  const comm::SelfGroup self;
+  const ep::ExpertGroups groups{&world, &self, &world};
+  const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}, {4, 2}, context);
+  const size_t before = run->issues()->issues().size();
+  const ep::SlotOrder order = ep::order_slots(
+      ids, {.experts = 8, .ranks = 4, .counting = ep::counting_group(groups, {})}, 0, context.compute());
+  const RoutingPlan plan = ep::make_routing_plan(order, groups, {}, context.compute());
+  EXPECT_EQ(plan.counts.chunks.at(0).splits.send, (std::vector<int64_t>{2, 2, 2, 2}));
+  EXPECT_EQ(plan.counts.chunks.at(0).splits.receive, (std::vector<int64_t>{2, 2, 2, 2}));
+  std::vector<std::string> names;
+  for (size_t i = before; i < run->issues()->issues().size(); ++i) {
+    const device::Issue& issue = run->issues()->issues()[i];
+    const auto* copy = std::get_if<device::CopyWork>(&issue.work);
+    if (issue.communicates()) names.emplace_back("counts");
+    if (copy && copy->kind == device::CopyWork::Kind::to_host) names.emplace_back("to host");
+  }
+  return names;
+}
+
+TEST(RoutingPlan, ImaginedDevicesGatherTheCountsUnderNccl) {
+  const auto cards = std::make_shared<const comm::ImaginedCards>(comm::ImaginedCards{.node_of_rank = {0, 0, 0, 0}});
+  EXPECT_EQ(counting_with(cards), (std::vector<std::string>{"counts", "to host"}));
+  EXPECT_EQ(counting_with(nullptr), (std::vector<std::string>{"to host", "counts"}));
 }
 
 }  // namespace
