@@ -350,7 +350,7 @@ std::vector<std::string> reading_of_counts(const std::string& collectives) {
       record_of(recipe_with({"parallel.ep=2", "device=cuda", "distributed.device_collectives=" + collectives}), 2);
   std::vector<std::string> names;
   for (const Issue& issue : record.issues) {
-    if (!record.is_in_span(issue, "layers.0.moe")) continue;
+    if (!record.is_in_span(issue, "layers.0.moe forward")) continue;
     if (issue.name == "all_to_all") break;
     const auto* copy = std::get_if<device::CopyWork>(&issue.work);
     if (copy && copy->kind == device::CopyWork::Kind::to_host) names.emplace_back("to host");
