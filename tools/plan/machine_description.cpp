@@ -19,7 +19,7 @@ using Points = std::vector<Curve::Point>;
 constexpr double least_rate = 1e6, max_rate = 1e14;                                // bytes/s
 constexpr double least_flops = 1e9, max_flops = 1e17;                              // FLOP/s
 constexpr double max_launch = 1e-4, max_start = 1e-3, max_network_latency = 1e-2;  // seconds
-constexpr int64_t least_memory = 1 << 20;
+constexpr int64_t smallest_memory = 1 << 20;
 constexpr int64_t most_gigabytes = 4096;  // a larger number is probably in megabytes
 constexpr double max_network_share = 4;   // network bandwidth of a rank / bandwidth of the link inside a domain
 
@@ -85,10 +85,10 @@ class Checker {
   }
 
   void bytes(const std::string& key, int64_t value) const {
-    if (!good(key) || value >= least_memory) return;
+    if (!good(key) || value >= smallest_memory) return;
     const std::string_view unit = value <= most_gigabytes ? "GB" : "MiB";  // drivers show the memory of GPUs in MiB
     add(key, fmt::format("must be at least {} bytes (1 MiB); nearest: 1MiB; if the value is in {}, write {}{}",
-                         least_memory, unit, value, unit));
+                         smallest_memory, unit, value, unit));
   }
 
   // Checks a share of a rate. Returns true if the share is at most 1 and its key has no other problem.
