@@ -13,6 +13,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/philox.h"
 #include "framework/telemetry/timeline_svg.h"
+#include "parallel/comm/traffic.h"
 #include "tools/plan/exchange_parts.h"
 
 namespace hexad::bench {
@@ -209,10 +210,13 @@ Measurement LayerContestant::timed(size_t pass, const std::function<void()>& wor
   world.barrier(stream()).wait();
   for (auto traffic : {comm::TrafficClass::ep, comm::TrafficClass::tp}) world.take(traffic);
   context_.allocator()->reset_peaks();
-  const double begin = now();
-  work();
-  stream().synchronize();
-  const double seconds = now() - begin;
+  const double seconds = [&] {
+    const comm::RankThread rank_thread(*world.meter());  // as in steps of a run
+    const double begin = now();
+    work();
+    stream().synchronize();
+    return now() - begin;
+  }();
   const device::MemoryStats memory = context_.allocator()->stats();
   return over_ranks(seen_[pass],
                     {.seconds = seconds,

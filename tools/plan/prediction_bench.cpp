@@ -12,6 +12,7 @@
 #include "framework/data/digest.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
+#include "parallel/comm/traffic.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/schedule_prices.h"
 #include "tools/train/model/train_step.h"
@@ -139,8 +140,11 @@ void measure(Candidates& candidates, const Recipe& recipe, const train::Extensio
       instance.reschedule(c.schedule);
       PassRecorder recorder(instance);
       ++step;
-      train.run(*data.train, (step - 1) * recipe.batch.global, step, step,
-                optim::learning_rate(recipe.optim, step, std::max(step, recipe.train.steps)));
+      {
+        const comm::RankThread rank_thread(*world.group().meter());  // as in steps of a run
+        train.run(*data.train, (step - 1) * recipe.batch.global, step, step,
+                  optim::learning_rate(recipe.optim, step, std::max(step, recipe.train.steps)));
+      }
       instance.weights.complete(instance.context.compute());  // so that measured layers do not wait for weights
       const double seconds =
           world.group().all_reduce_value(layer_seconds(recorder.layers()), comm::Reduce::max, instance.device());
