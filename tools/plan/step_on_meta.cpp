@@ -153,8 +153,8 @@ void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.sent, less.sent, times);
 }
 
-// Returns the step of a pipeline whose micro-batches are all in flight at the same time.
-// `sent` is the memory of a sent tensor that the rank holds.
+// Returns the step of a pipeline whose micro-batches are all in flight at the same time. For each of them, the rank
+// holds sent tensors of `sent` bytes.
 StepOnMeta grown_step(MeasuredSteps& steps, int64_t few, int64_t all, int64_t sent) {
   StepOnMeta shorter = steps.measure(few);
   for (; 2 * few < all; few *= 2) {
@@ -241,7 +241,11 @@ StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const 
   MeasuredSteps steps(run, recipe.parallel.zero);
   steps.prepare(std::min({all, few, first}));
   if (few >= all) return steps.measure(all);
-  if (all_at_once) return grown_step(steps, fewer, all, sent_bytes(recipe, layout, rank));
+  if (all_at_once) {
+    // A rank whose peers are prompt holds no sent tensors.
+    const int64_t sent = wanted == Wanted::least_memory ? 0 : sent_bytes(recipe, layout, rank);
+    return grown_step(steps, fewer, all, sent);
+  }
   if (!repeats && !stands_for_all(recipe, layout, few, all)) return steps.measure(all);
 
   StepOnMeta step = steps.measure(few);
