@@ -42,8 +42,9 @@ std::string routing_lines(const RoutedMemory& memory) {
   return text;
 }
 
-// Returns a line about the memory of the neediest rank if no other rank is ever late; empty if this is at most 1% less
-// than `total`. Only under ZeRO-2 and ZeRO-3, late peers make a rank hold whole buckets of gradients longer.
+// Returns a line about the memory of the neediest of `ranks` if no other rank is ever late. Returns an empty text if
+// this is less than 1% below `total`, and under ZeRO-0 and ZeRO-1. Only under ZeRO-2 and ZeRO-3, late peers make a rank
+// hold whole buckets of gradients longer.
 std::string prompt_line(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout,
                         const std::vector<int>& ranks, double total) {
   if (r.parallel.zero < 2 || layout.world() == 1) return {};

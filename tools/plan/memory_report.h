@@ -28,9 +28,8 @@ class MemoryReport {
   Estimates estimates() const;
 
   /// Returns a table of three parts:
-  /// - the memory of the rank that needs the most: by purpose under RoutingLoad::even; in total if its peers are
-  /// prompt,
-  ///   if this is at least 1% less; and in total under p99 and in the worst case, if these can differ
+  /// - the memory of the rank that needs the most: by purpose under RoutingLoad::even; in total with prompt peers, if
+  ///   this is at least 1% less; and in total under p99 and in the worst case, if these can differ
   /// - if there are several stages, one line for each; if there are many, only the first stages, the last stage and
   ///   the neediest stage
   /// - the traffic of the rank that sends the most in a step, by class
