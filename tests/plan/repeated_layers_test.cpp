@@ -74,7 +74,7 @@ StepRecord run_few(const Recipe& r, const mesh::Layout& layout, int rank, bool p
     run.step(2);
   run.step(micro_batches);
   StepRecord record = record_step(run, micro_batches, rank);
-  EXPECT_GT(run.repeated_layers(), 0);
+  EXPECT_GT(passes ? run.repeated_passes() : run.repeated_layers(), 0);
   EXPECT_FALSE(run.failed());
   return record;
 }
