@@ -17,7 +17,7 @@ test_threads_exchange_through_host_memory_by_default() {
   layouts_agree 'ep=4;zero=3' '2 layouts'
   expect_text out 'ranks are threads and exchange tensors through host memory; use --mpi to test NCCL'
   expect 2 "$HEXAD" verify tiny.yaml --device cuda --world 4 --layouts ep=2,window=yes
-  expect_text err 'window=yes of threads on several GPUs needs distributed.device_collectives nccl'
+  expect_text err 'window=yes with ranks that are threads on several GPUs needs distributed.device_collectives nccl'
 }
 
 test_windows_of_threads_that_share_a_card_need_no_nccl() {

@@ -344,7 +344,8 @@ TEST_F(SubjectTest, WindowsOfThreadsOnSeveralCardsNeedNcclByName) {
     return Subject(completed(recipe), registry, 2, scratch.path(), CardsOfThreads::several)
         .illegal(layout("ep=2,window=yes", 4));
   };
-  EXPECT_EQ(illegal_with("auto"), "window=yes of threads on several GPUs needs distributed.device_collectives nccl");
+  EXPECT_EQ(illegal_with("auto"),
+            "window=yes with ranks that are threads on several GPUs needs distributed.device_collectives nccl");
   EXPECT_EQ(illegal_with("nccl"), "");
 }
 
