@@ -32,7 +32,7 @@ test_all_stages_pass_or_need_a_card() {
   expect_equal "{'passed': 6, 'failed': 0, 'skipped': 5}" "$(summary counts)"
   expect_equal emulated "$(summary machine device)"
   expect_text result/summary.md "## verify: ok, " "- stages: 6 passed, 0 failed, 5 skipped"
-  expect_equal 4 "$(summary stages options runs subjects layouts)"
+  expect_equal 5 "$(summary stages options runs subjects layouts)"
   expect_equal 2 "$(summary stages options runs fused layouts)"
 }
 
