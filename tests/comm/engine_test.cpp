@@ -119,8 +119,8 @@ TEST(CommEngine, ExchangeWithoutRowsDoesNotDelayASum) {
   with_engines(3, body, options);
 }
 
-// Each sum needs 300 polls. If the engine slept for up to half a millisecond between polls, as while a rank computes,
-// every sum would take more than 0.1 s.
+// Messages arrive only at every 300th poll of a rank. If the engine slept for up to half a millisecond between polls,
+// as while a rank computes, a sum that waits for 300 polls would take more than 0.1 s.
 TEST(CommEngine, PollsOftenWhileTheRanksThreadWaitsForALaneThatWaits) {
   constexpr int ranks = 2;
   const auto wires = std::make_shared<Wires>();

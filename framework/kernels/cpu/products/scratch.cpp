@@ -23,7 +23,7 @@ struct Block {
 }  // namespace
 
 void* scratch(Scratch use, int64_t bytes) {
-  thread_local std::array<Block, 2> blocks;
+  thread_local std::array<Block, base::ordinal(Scratch::sums) + 1> blocks;  // one for each use
   auto& [block, size] = blocks[base::ordinal(use)];
   if (bytes > size) {
     size = 0;
