@@ -555,6 +555,25 @@ test_exposed_prints_its_stored_rows() {
   expect_text err "ZeRO 1, now, step 2.1: loss 6.0, expected 5.1"
 }
 
+test_errors_of_all_scripts_are_pooled() {
+  mkdir -p layers steps
+  # Medians of two rounds: a forward of 2 s predicted as 1.5 + 0.1 s, and a backward of 4 s predicted as 5 s.
+  printf '%s\t%d\tn4\t%s\t%s\t0\t0\t0\t%s\t%s\t0\t0\t0\n' M=8,B=2 1 forward 1.5 1.5 0.1 M=8,B=2 2 forward 2.5 1.5 0.1 \
+    M=8,B=2 1 backward 4 5 0 M=8,B=4 1 forward 3 - - >layers/rows
+  printf 'ranks\tM=8,B=2\t1\t1.5\t1.6\n' >>layers/rows
+  cp layers/rows layers/rows.new
+  awk 'BEGIN { OFS = "\t"; $1 = "100mbit"; $2 = 1; $3 = "fastmoe"; $7 = 0.5; $8 = 0.55; $32 = 0; print; $2 = "chosen"; print }' >steps/rows
+  expect 0 "$root/tools/bench/papers/errors.sh" layers steps
+  expect_equal "$(awk 'NR > 1 { print $1, $2, $3, $4, $5, $6 }' out)" "$(printf '%s\n' 'layers passes 2 22.5% 24.8% 25.0%' \
+    'steps layers 1 10.0% 10.0% 10.0%' 'all layers 1 10.0% 10.0% 10.0%' 'all passes 2 22.5% 24.8% 25.0%' \
+    'all both 3 20.0% 24.5% 25.0%')"
+  mkdir empty
+  expect 2 "$root/tools/bench/papers/errors.sh" layers empty
+  expect_text err "FOLDER is 'empty', which has no rows with predictions"
+  expect 2 "$root/tools/bench/papers/errors.sh" missing
+  expect_text err "FOLDER is 'missing', expected a folder that a script wrote with --output"
+}
+
 test_import_speed_prints_its_stored_rows() {
   printf '%s\t%s\t2000000000\t%s\t0.5\n' 1 copy 2 1 import 2.5 1 export 4 2 copy 4 2 import 4 2 export 5 3 copy 2 3 import 1 \
     3 export 4 >rows

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Prints the errors of the predictions of scripts in this folder: for each script, and for all rows together. Reads the
+# folders that the scripts wrote with --output. An error is the difference between the predicted and the measured time,
+# divided by the measured time. The measured time is the median over the rounds of one schedule.
+#
+#   tools/bench/papers/errors.sh FOLDER...
+#
+# A row of the table is named after its folder. Passes are of moe_layer (forward or backward of a layer), layers are both
+# passes of a layer in training steps. Exits with 2 if a folder has no prediction.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../common.sh"
+
+[ $# -gt 0 ] || usage 'no folder is given'
+for folder in "$@"; do
+  [[ $folder != -* ]] || usage "unknown option '$folder'"
+  [ -d "$folder" ] || usage "FOLDER is '$folder', expected a folder that a script wrote with --output"
+  find "$folder" -maxdepth 1 -type f ! -name '*.yaml' ! -name '*.new' -exec cat {} + >"$scratch/rows"
+  awk -f "$here/../median.awk" -f "$here/errors.awk" -v script="$(basename "$folder")" "$scratch/rows" >"$scratch/errors"
+  [ -s "$scratch/errors" ] || usage "FOLDER is '$folder', which has no rows with predictions"
+  cat "$scratch/errors" >>"$scratch/all"
+done
+sort -t $'\t' -k1,1 -k2,2 -k3,3g "$scratch/all" | awk -f "$here/errors_table.awk"
+{ sed 's/^[^\t]*/all/' "$scratch/all" | sort -t $'\t' -k2,2 -k3,3g && sed 's/^[^\t]*\t[^\t]*/all\tboth/' "$scratch/all" | sort -t $'\t' -k3,3g; } |
+  awk -f "$here/errors_table.awk" -v headed=1
