@@ -37,14 +37,27 @@ ReturnPhase phase_of(const ReturnOrder& order, const ReturnSite& at, int phase) 
   return out;
 }
 
+// Returns the distance from `from` to `to` in a ring of `size` elements.
+int ring_distance(int from, int to, int size) { return (to - from + size) % size; }
+
 }  // namespace
 
-ReturnOrder::ReturnOrder(int ep, int fan, int phases) : ep_(ep), fan_(fan), phases_(possible_phases(ep, fan, phases)) {}
+ReturnOrder::ReturnOrder(std::span<const int> node_of_rank, int fan, int phases)
+    : grid_(node_of_rank),
+      ep_(static_cast<int>(node_of_rank.size())),
+      fan_(fan),
+      phases_(possible_phases(ep_, fan, phases)) {}
+
+int ReturnOrder::distance(int token, int expert) const {
+  if (!grid_.two_levels()) return ring_distance(token, expert, ep_);
+  return ring_distance(grid_.node(token), grid_.node(expert), grid_.nodes()) * grid_.places() +
+         ring_distance(grid_.place(token), grid_.place(expert), grid_.places());
+}
 
 int ReturnOrder::phase(int token, int expert) const {
   const int of_set = set(token / fan_, expert / fan_);
   if (phases_ <= ep_) return of_set;
-  return of_set * fan_ + (expert % fan_ - token % fan_ + fan_) % fan_;
+  return of_set * fan_ + ring_distance(token % fan_, expert % fan_, fan_);
 }
 
 PhasedReturn phased_return(const ReturnOrder& order, const ReturnSite& at) {

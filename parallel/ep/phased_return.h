@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "parallel/comm/node_groups.h"
 #include "parallel/ep/moved_rows.h"
 #include "parallel/ep/row_ranges.h"
 
@@ -12,24 +13,28 @@ namespace hexad::ep {
 
 /// Order in which rows return. Rank p * fan + j of the all-to-all is rank p of an ep group with `ep` ranks. It is also
 /// rank j of the `fan` ranks that each return an addend of the same rows. The distance from the rank of a token to the
-/// rank of an expert is (d, i): d in the ring of the ep ranks, i in the ring of the `fan` ranks. Only this distance
-/// determines the phase of a row. Therefore, in each phase, all ranks send to the same number of ranks, and receive
-/// from the same number of ranks. With n phases, the phase is:
+/// rank of an expert is (d, i). i is the distance in the ring of the `fan` ranks. d is the distance in the ring of the
+/// ep ranks, or, if the grid of the ep group has two levels, (distance between the nodes) * places + (distance between
+/// the places), each in its ring. Only (d, i) determines the phase of a row. Therefore, in each phase, all ranks send
+/// to the same number of ranks, and receive from the same number of ranks. With two levels, the ranks with the same d
+/// are all on the own node or all on another node, so that no phase uses the links between nodes in one direction only.
+/// With n phases, the phase is:
 ///   n <= ep        d mod n, so that every phase has about the same number of rows for other nodes
-///   n = ep * fan   d * fan + i: one rank in each phase (Parm, Fig. 5)
+///   n = ep * fan   d * fan + i: one rank in each phase (Parm, Fig. 5), first the ranks of the own node
 /// A set contains the rows with the same phase or, if n = ep * fan, with the same d. All addends of a set return in one
 /// phase, or in `fan` consecutive phases.
 class ReturnOrder {
  public:
-  /// Makes the order with `phases` phases, or with the next lower legal number of phases. Legal numbers are 1 to `ep`,
-  /// and ep * fan. If `ep` is 1, all rows return in one phase.
-  ReturnOrder(int ep, int fan, int phases);
+  /// Makes the order with `phases` phases, or with the next lower legal number of phases. Legal numbers are 1 to the
+  /// number of ep ranks, and this number times `fan`. One ep rank returns all rows in one phase. `node_of_rank` has the
+  /// node of each ep rank.
+  ReturnOrder(std::span<const int> node_of_rank, int fan, int phases);
 
   int phases() const { return phases_; }
   int sets() const { return phases_ < ep_ ? phases_ : ep_; }
   /// Returns the set of the rows that ep rank `token` sends to ep rank `expert`. Sets are numbered in the order of
   /// their return.
-  int set(int token, int expert) const { return (expert - token + ep_) % ep_ % sets(); }
+  int set(int token, int expert) const { return distance(token, expert) % sets(); }
   /// Returns the phase in which rank `expert` of the all-to-all returns rows to rank `token`.
   int phase(int token, int expert) const;
   /// The next two functions return the first phase of a set, and the number of phases of each set.
@@ -37,6 +42,9 @@ class ReturnOrder {
   int phases_of_set() const { return phases_ > ep_ ? fan_ : 1; }
 
  private:
+  int distance(int token, int expert) const;
+
+  comm::NodeGrid grid_;  // of the ep ranks
   int ep_, fan_, phases_;
 };
 

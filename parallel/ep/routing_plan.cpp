@@ -346,7 +346,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   // Rows are sent in the order of the slot rows without lay_out(), and return in this order without set_copies().
   if (two_steps || fan > 1 || order.joined) lay_out(device_side, order, ranks, destinations, fan, stream);
   if (two_steps || fan > 1) set_copies(device_side, order, ranks, destinations, fan);
-  const ReturnOrder returns(ranks, static_cast<int>(fan), options.return_phases);
+  const ReturnOrder returns(groups.ep->node_of_rank(), static_cast<int>(fan), options.return_phases);
   if (returns.phases() == 1) return plan;
   require(chunks == 1 && !options.merged, "[ep] rows return in ", returns.phases(), " phases, but are sent in ", chunks,
           options.merged ? " merged " : " ", plural(chunks, "chunk"), "; expected one chunk that is not merged");

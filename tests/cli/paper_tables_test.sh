@@ -258,7 +258,7 @@ STAND_IN
 
 test_testbeds_print_the_bursts_of_their_links() {
   expect 0 "$root/tools/testbed/rank_nodes.sh" --nodes 2 --ranks 8 --inter 20mbit --intra 1.6gbit --bursts
-  expect_equal "$(cat out)" "[{group: inter, seconds: 0.039014}, {group: intra, seconds: 0.001328}]"
+  expect_equal "$(cat out)" "[{group: inter, seconds: 0.012800}, {group: intra, seconds: 0.001000}]"
   expect 0 "$root/tools/testbed/two_nodes.sh" --rate 200mbit --bursts
   expect_equal "$(cat out)" "[{group: inter, seconds: 0.005243}]"
 }

@@ -24,32 +24,38 @@ using ep::EspExchange;
 using ep::ReturnOrder;
 using ep::RoutingPlan;
 
+// Returns the order of `ep` ranks on one node.
+ReturnOrder on_one_node(int ep, int fan, int phases) { return {std::vector<int>(ep, 0), fan, phases}; }
+
 TEST(ReturnOrder, HasAtMostOnePhaseForEachRank) {
-  EXPECT_EQ(ReturnOrder(4, 2, 1).phases(), 1);
-  EXPECT_EQ(ReturnOrder(4, 2, 3).phases(), 3);
-  EXPECT_EQ(ReturnOrder(4, 2, 4).phases(), 4);
-  EXPECT_EQ(ReturnOrder(4, 2, 7).phases(), 4) << "a number between ep and ep x fan is lowered to ep";
-  EXPECT_EQ(ReturnOrder(4, 2, 8).phases(), 8);
-  EXPECT_EQ(ReturnOrder(4, 2, 100).phases(), 8);
-  EXPECT_EQ(ReturnOrder(4, 2, 8).sets(), 4);
-  EXPECT_EQ(ReturnOrder(1, 4, 4).phases(), 1) << "an ep group of one rank returns all rows at once";
+  EXPECT_EQ(on_one_node(4, 2, 1).phases(), 1);
+  EXPECT_EQ(on_one_node(4, 2, 3).phases(), 3);
+  EXPECT_EQ(on_one_node(4, 2, 4).phases(), 4);
+  EXPECT_EQ(on_one_node(4, 2, 7).phases(), 4) << "a number between ep and ep x fan is lowered to ep";
+  EXPECT_EQ(on_one_node(4, 2, 8).phases(), 8);
+  EXPECT_EQ(on_one_node(4, 2, 100).phases(), 8);
+  EXPECT_EQ(on_one_node(4, 2, 8).sets(), 4);
+  EXPECT_EQ(on_one_node(1, 4, 4).phases(), 1) << "an ep group of one rank returns all rows at once";
 }
 
 // Parm, Fig. 5: in each phase, a rank receives rows from one rank and sends rows to one rank.
 TEST(ReturnOrder, HasOneRankPerPhaseWithTheMaximumNumberOfPhases) {
-  constexpr int ep = 3, fan = 2, ranks = ep * fan;
-  const ReturnOrder order(ep, fan, ranks);
-  for (int self = 0; self < ranks; ++self) {
-    std::set<int> from, to;
-    for (int q = 0; q < ranks; ++q) from.insert(order.phase(self, q)), to.insert(order.phase(q, self));
-    EXPECT_EQ(from.size(), static_cast<size_t>(ranks)) << "rank " << self;
-    EXPECT_EQ(to.size(), static_cast<size_t>(ranks)) << "rank " << self;
+  for (const std::vector<int>& nodes :
+       {std::vector{0, 0, 0}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 0, 1, 1, 2, 2}, {0, 0, 1}}) {
+    const int fan = 2, ranks = static_cast<int>(nodes.size()) * fan;
+    const ReturnOrder order(nodes, fan, ranks);
+    for (int self = 0; self < ranks; ++self) {
+      std::set<int> from, to;
+      for (int q = 0; q < ranks; ++q) from.insert(order.phase(self, q)), to.insert(order.phase(q, self));
+      EXPECT_EQ(from.size(), static_cast<size_t>(ranks)) << "rank " << self;
+      EXPECT_EQ(to.size(), static_cast<size_t>(ranks)) << "rank " << self;
+    }
   }
 }
 
 TEST(ReturnOrder, CompletesASetInConsecutivePhases) {
   for (const int phases : {2, 3, 6}) {
-    const ReturnOrder order(3, 2, phases);
+    const ReturnOrder order = on_one_node(3, 2, phases);
     for (int self = 0; self < 6; ++self)
       for (int q = 0; q < 6; ++q) {
         const int set = order.set(self / 2, q / 2), phase = order.phase(self, q);
@@ -64,12 +70,24 @@ TEST(ReturnOrder, CompletesASetInConsecutivePhases) {
 // numbers of rows for the other node. Rank 0 would have its rows for all four ranks of the other node in the second
 // phase. Rank 3 would have its rows for three of these ranks in the first phase.
 TEST(ReturnOrder, HasTheSameNumberOfRanksOfTheOtherNodeInEachPhase) {
-  const ReturnOrder order(8, 1, 2);
+  const ReturnOrder order(std::vector{0, 0, 0, 0, 1, 1, 1, 1}, 1, 2);
   for (int self = 0; self < 8; ++self) {
     int others[2] = {0, 0};
     for (int q = 0; q < 8; ++q) others[order.phase(self, q)] += self / 4 != q / 4 ? 1 : 0;
     EXPECT_EQ(others[0], 2) << "rank " << self;
     EXPECT_EQ(others[1], 2) << "rank " << self;
+  }
+}
+
+// With one rank per phase, all ranks send either inside their nodes or to another node. In a single ring, rank 0 would
+// receive rows from the other node in the phases 1 to 3 without sending any to it, so that half of the link is idle.
+TEST(ReturnOrder, HasPhasesInsideNodesBeforePhasesBetweenNodes) {
+  const std::vector<int> nodes{0, 0, 0, 1, 1, 1, 2, 2, 2}, dealt{0, 1, 2, 0, 1, 2, 0, 1, 2};
+  for (const std::vector<int>& node : {nodes, dealt}) {
+    const ReturnOrder order(node, 2, 18);
+    for (int self = 0; self < 18; ++self)
+      for (int q = 0; q < 18; ++q)
+        EXPECT_EQ(order.phase(self, q) < 6, node[self / 2] == node[q / 2]) << "rank " << self << ", rank " << q;
   }
 }
 

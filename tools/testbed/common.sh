@@ -6,7 +6,6 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=hx$$  # prefix of host names; whole names have at most 15 characters
 frame=32000
-packet=65536  # bytes of the largest packet that the kernel hands to a shaper
 . "$here/../launcher.sh"
 order=()  # hosts in the order of their ranks; empty: ascending numbers
 

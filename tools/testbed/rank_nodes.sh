@@ -13,8 +13,7 @@
 # rank on that node. Nothing outside the new namespaces changes. When this script ends, it removes the namespaces and
 # all processes in them. The cores of the machine are divided among the nodes, and the ranks of a node share its cores.
 # Needs root, iproute2 and openmpi-bin. Otherwise, prints the reason and exits with 77 (a skipped test). --bursts: only
-# prints the bursts of idle links (docs/profile.md), as a list for a cluster file. A shaper sends its burst and one
-# packet at once, and then delays later packets to compensate for this packet.
+# prints the bursts of idle links (docs/profile.md), as a list for a cluster file.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -39,8 +38,8 @@ check_rate --inter "$inter"
 check_rate --intra "$intra"
 
 if [ -n "$bursts" ]; then
-  between=$(burst_entry inter $(($(burst_of "$inter") + packet)) "$inter")
-  inside=$(burst_entry intra $(($(burst_of "$intra") + packet)) "$intra")
+  between=$(burst_entry inter "$(burst_of "$inter")" "$inter")
+  inside=$(burst_entry intra "$(burst_of "$intra")" "$intra")
   echo "[$between, $inside]"
   exit
 fi

@@ -139,7 +139,7 @@ std::vector<ep::SlotOrder> orders_of_sharers(const PassSettings& settings, const
 // Returns the order in which the rows of a routing plan with these options return.
 ep::ReturnOrder return_order(const PassSettings& settings, const ep::RoutingOptions& options) {
   const bool esp_direct = options.esp_exchange == ep::EspExchange::direct;
-  return {settings.groups.ep->size(), esp_direct ? settings.groups.etp->size() : 1, options.return_phases};
+  return {settings.groups.ep->node_of_rank(), esp_direct ? settings.groups.etp->size() : 1, options.return_phases};
 }
 
 // Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute all orders, because

@@ -8,7 +8,7 @@
 # traffic. The aim is at most 8% if communication and computation take equal times. Before each counted step, links rest
 # until they can send their bursts again.
 #
-#   tools/bench/papers/mesh_step.sh [--rate 100mbit] [--rounds 2] [--experts 2] [--zero '0 1'] [--output FOLDER]
+#   tools/bench/papers/mesh_step.sh [--rate 200mbit] [--rounds 2] [--experts 2] [--zero '0 1'] [--output FOLDER]
 #
 # --rate: rate of every rank's link, also inside its node. --experts: values of ep, --zero: levels of ZeRO; several
 # values are separated by spaces. --output: keeps rows in FOLDER. A later call with the same settings, for example after
@@ -18,7 +18,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-rate=100mbit rounds=2 experts=2 zero='0 1' free=40gbit output=
+rate=200mbit rounds=2 experts=2 zero='0 1' free=40gbit output=
 while [ $# -gt 0 ]; do
   case $1 in
   --rate) rate=${2:?} ;;
