@@ -21,8 +21,8 @@ template <class F>
 void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   const int rank = global.rank();
   const Shape strides = global.row_major_strides();
-  // A run extends over the last dimension. If the region contains all indices of a dimension of the run, the run also
-  // extends over the dimension before it.
+  // A run extends over the last dimension. It also extends over an earlier dimension if the region contains all indices
+  // of every later dimension.
   int dim = rank - 1;
   int64_t run = rank > 0 ? region.size[dim] : 1;
   for (; dim > 0 && region.size[dim] == global[dim]; --dim) run *= region.size[dim - 1];
@@ -38,8 +38,8 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   }
 }
 
-// Random source of a parameter's elements: one random stream for its name or, for stacked tensors, one random stream
-// for the name of each tensor.
+// Random source of a parameter's elements: one random stream for the parameter's name or, for stacked tensors, one
+// random stream for the name of each tensor.
 class Source {
  public:
   Source(uint64_t seed, const Parameter::Spec& spec) {

@@ -48,8 +48,8 @@ class HeldWeight {
       : weights_(weights), gathered_(std::move(gathered)) {}
 
   bool defined() const { return weights_.defined(); }
-  /// Makes `stream` wait until the weights are updated and gathered, and returns them. Not collective. Throws
-  /// std::logic_error if the object is default-constructed.
+  /// Makes `stream` wait until the weights are updated and gathered, and returns the weights. The call is not
+  /// collective. Throws std::logic_error if the object is default-constructed.
   Tensor on(Stream& stream) const;
 
  private:
@@ -87,26 +87,27 @@ class Parameter {
   bool trainable() const { return !spec_.frozen; }
 
   /// Returns the local weights and keeps them in memory while the result exists. Call hold() if the weights are read
-  /// more than once, together with weights of other parameters, or in an order that depends on data. If the weights are
-  /// not in memory, starts to gather them in the order of `stream`. hold() and use() are collective unless
-  /// weights_are_resident(): all ranks that share the parameters must call them for the same parameters in the same
-  /// order.
+  /// more than once, together with weights of other parameters, or in an order that depends on data. Starts to gather
+  /// the weights in the order of `stream` if they are not in memory. hold() and use() are collective if
+  /// weights_are_resident() is false: all ranks that share the parameters must call them for the same parameters in the
+  /// same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
   /// because the next use() or hold() of another parameter may free these weights.
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
   /// True if the local weights are always in memory.
   bool weights_are_resident() const { return !weight_storage_ || weight_storage_->weights_are_resident(*this); }
-  /// Returns the local weights without gathering them or waiting for them. If weights_are_resident() is true and no
-  /// memory is bound, allocates memory. Throws std::logic_error if the weights are gathered at each use and are not in
+  /// Returns the local weights without gathering them or waiting for them. Allocates memory if weights_are_resident()
+  /// is true and no memory is bound. Throws std::logic_error if the weights are gathered at each use and are not in
   /// memory now.
   const Tensor& local();
   /// Writes the initial values (Spec::init, with the random seed `seed`) to the local weights. On a device without
   /// memory, only allocates the weights.
   void initialize(uint64_t seed);
 
-  /// Returns the main gradient of the local weights, in the accumulator dtype. If the gradient has no memory, the
-  /// gradient's storage binds memory, or, without a storage, the parameter allocates it. New memory is uninitialised.
+  /// Returns the main gradient of the local weights, in the accumulator dtype. If the gradient has no memory, its
+  /// storage (gradient_storage()) binds memory. If there is no storage, the parameter allocates memory. New memory is
+  /// uninitialised.
   const Tensor& gradient();
   /// True if a contribution has been requested by next_write() since the gradient was last cleared.
   bool has_gradient() const { return written_; }
@@ -120,8 +121,8 @@ class Parameter {
     gradient();
     return std::exchange(written_, true) ? Write::add : Write::replace;
   }
-  /// Returns the gradient for contributions that are always added. If the gradient is clear, first zeroes its memory on
-  /// `stream`. After this call, next_write() also returns Write::add.
+  /// Returns the gradient for contributions that are always added. First zeroes the gradient's memory on `stream` if
+  /// the gradient is clear. After this call, next_write() also returns Write::add.
   const Tensor& gradient_to_add(Stream& stream);
   /// Returns the memory for one of the `contributions` that a micro-batch makes to the gradient, and the mode in which
   /// the caller must write it. If there is only one contribution, the storage may provide memory in the dtype of the
@@ -158,14 +159,14 @@ class Parameter {
   /// Makes each later hold() and use() request the weights from `storage`, which may gather them. Does not own
   /// `storage`.
   void gather_weights_by(WeightStorage& storage) { weight_storage_ = &storage; }
-  /// Returns the storage that hold() and use() ask for the weights; null: none.
+  /// Returns the storage from which hold() and use() request the weights; null: none.
   const WeightStorage* weight_storage() const { return weight_storage_; }
   /// Makes `storage` provide memory when the gradient has none, and for next_gradient_target(1). If `storage` is null,
   /// the parameter uses bound memory or allocates memory. Does not own `storage`.
   void store_gradient_in(GradientStorage* storage) { gradient_storage_ = storage; }
   /// Returns the storage of store_gradient_in(); null: none.
   GradientStorage* gradient_storage() const { return gradient_storage_; }
-  /// Release the memory of the weights or of the gradient, which another owner of the memory may then reuse.
+  /// Release the memory of the weights or of the gradient. Another owner of this memory may then reuse it.
   /// release_gradient() also clears the gradient.
   void release_weights() { local_ = {}; }
   void release_gradient() { gradient_ = {}, clear_gradient(); }

@@ -13,7 +13,8 @@ using tensor::Tensor;
 
 class Parameter;
 
-/// Weights that were requested from their storage, perhaps while they are gathered from other ranks or updated.
+/// Weights that were requested from their storage. Their gathering from other ranks, or an update, may still be in
+/// progress.
 struct GatheredWeights {
   std::shared_ptr<const void> stay;  // keeps the weights in memory while it exists; null if they are always in memory
   device::Event arrived;             // done when the weights may be read
@@ -34,9 +35,9 @@ struct GradientTarget {
 class WeightStorage {
  public:
   virtual ~WeightStorage() = default;
-  /// Binds the weights of `p` (Parameter::bind_weights) unless they are already bound. Starts to gather the weights in
-  /// the order of `stream` unless they are in memory. Called by every Parameter::hold(). Collective unless
-  /// weights_are_resident().
+  /// Binds the weights of `p` (Parameter::bind_weights) if they are not bound yet. Starts to gather the weights in the
+  /// order of `stream` if they are not in memory. Every Parameter::hold() calls this function. The call is collective
+  /// if weights_are_resident() is false.
   virtual GatheredWeights gather_weights(Parameter& p, Stream& stream) = 0;
   /// True if the weights of `p` are always in memory. In this case, gather_weights() is not collective and gathers
   /// nothing. It only returns the event after which the weights may be read.

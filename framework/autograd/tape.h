@@ -56,7 +56,8 @@ class Backward {
   /// a pullback. The tensors are kept until the weight pullback has run; they are released if no weight pullback will
   /// run.
   void save_for_weights(const std::vector<Tensor>& tensors);
-  /// Like save_for_weights(), for one tensor that get() completes, for example one whose rows are still arriving.
+  /// Like save_for_weights(tensors), for one tensor that SavedTensor::get() completes, for example a tensor whose rows
+  /// are still arriving.
   void save_for_weights(std::shared_ptr<SavedTensor> tensor) {
     saved_by_pullback_ = Saved({std::move(tensor)}, stream);
   }
@@ -120,7 +121,7 @@ class Tape {
   bool recompute_norms() const { return recompute_norms_; }
   SavePolicy& policy() const { return policy_; }
 
-  /// Adds an input for which a gradient is computed, unless the mode is Mode::forget.
+  /// Returns an input of the tape's ops. Backward computes its gradient if the mode is not Mode::forget.
   Value leaf(const Tensor& data);
 
   /// Appends an op and returns its output. The tensors `saved` are kept until the op's pullbacks have run. The tape's

@@ -161,13 +161,12 @@ struct SwigluSaved {
 };
 
 /// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row: weights[R] (acc; all 1
-/// if undefined). In an expert, a linear map follows. Applying the weights before this map is equivalent to applying
-/// them after the map, but then backward does not need the result of the map. gate, up and their gradients may have
-/// strided rows.
+/// if undefined). In an expert, a linear map follows. Applying the weights after this map would be equivalent, but
+/// backward would then need the result of the map. gate, up and their gradients may have strided rows.
 struct SwigluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
   /// Computes the gradients of the weighted product: dgate, dup and dweights[R] (acc). Also recomputes the product.
-  /// dgate may be gate or dout, and dup may be up. product may be dout unless dgate is dout.
+  /// dgate may be gate or dout, and dup may be up. product may be dout if dgate is not dout.
   Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved)> backward;
 
   static constexpr auto entries() {

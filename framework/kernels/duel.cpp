@@ -62,8 +62,9 @@ double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong) {
   return largest;
 }
 
-// Returns the largest relative difference of two corresponding pieces of two vectors. The last piece also begins
-// `piece` elements before the end, so it overlaps with the piece before it.
+// Returns the largest relative difference of two corresponding pieces of two vectors. A piece has `piece` elements, or
+// all elements of a shorter vector. The last piece ends at the end of the vector, so it may overlap the piece before
+// it.
 double largest_difference_of_vectors(Stream& s, const Tensor& right, const Tensor& wrong) {
   const int64_t count = right.numel(), columns = std::min(count, piece), whole = count - count % columns;
   const auto between = [&](int64_t begin, int64_t end) {

@@ -42,10 +42,10 @@ class Duel {
 
   /// Returns the results of a first call of `plain`, whose exceptions are propagated. Before the return, runs a
   /// contest: both implementations run several times. An exception during the contest ends the contest, and
-  /// score().failure keeps its message. After a contest without an exception, the stream is idle. The tolerance follows
-  /// from the least precise dtype of the results, because results may be computed from rounded results, and from
-  /// `terms`, the largest number of terms that are summed for an element. No contest runs if `rows` is empty, after
-  /// `most` contests, or after a contest that threw an exception.
+  /// score().failure keeps its message. After a contest without an exception, the stream is idle. The tolerance depends
+  /// on `terms`, the largest number of terms that are summed for an element, and on the least precise dtype of the
+  /// results, because results may be computed from rounded results. No contest runs if `rows` is empty, after `most`
+  /// contests, or after a contest that threw an exception.
   std::vector<Tensor> contest(Stream& s, const Way& plain, const Way& candidate, ContestRows rows, int64_t terms);
 
   static constexpr int64_t most = 64;  // maximum number of contests

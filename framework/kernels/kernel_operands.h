@@ -8,10 +8,10 @@
 //   V  vocabulary          C  size of a head                  G  key/value heads
 //
 // Floating tensors are f32, bf16 or f64. "acc" is the accumulator dtype: f64 for f64 operands, otherwise f32. Tensors
-// are contiguous unless a comment allows "strided rows". Then only the last dimension must be contiguous. Rows whose
-// address and stride are multiples of 16 bytes may be processed faster. Kernels run in stream order. Operands must not
-// overlap. If a comment says that one operand "may be" another, both may be the same tensor, but not different,
-// overlapping parts of one tensor.
+// are contiguous. If a comment allows "strided rows", only the last dimension must be contiguous. Rows whose address
+// and stride are multiples of 16 bytes may be processed faster. Kernels run in stream order. Operands must not overlap.
+// If a comment says that one operand "may be" another, both may be the same tensor, but not different, overlapping
+// parts of one tensor.
 #pragma once
 
 #include <cstdint>

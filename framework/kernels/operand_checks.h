@@ -1,4 +1,4 @@
-// Checks of operands that the kernels of several backends use. All of them throw std::logic_error.
+// Checks of operands, used by the kernels of several backends. All checks throw std::logic_error.
 #pragma once
 
 #include <cstdint>

@@ -231,7 +231,7 @@ struct SlotKernels {
   static const SlotKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Conversions of indices. out may be x if both have the same dtype, unless the comment of the entry forbids it.
+/// Conversions of indices. out may be x if both have the same dtype and the comment of the entry does not forbid it.
 struct IndexKernels {
   /// Computes out[i] = x[i] + by (both i32 or both i64). A negative x[i] is not an index and does not change.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t by)> shift;
@@ -275,7 +275,7 @@ struct PermuteKernels {
       combine;
   /// Computes dy[rows[t, k], :] = weights[t, k] * dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if
   /// the slot was dropped). Rows of dy that belong to no slot are set to zero. `tokens`, the inverse of `rows`, may be
-  /// undefined; a backend may use it to find these rows.
+  /// undefined; a backend may use `tokens` to find these rows.
   Kernel<void(Stream&, Out<Tensor> dy, Out<Tensor> dweights, const Tensor& dout, const Tensor& y, const Tensor& rows,
               const Tensor& tokens, const Tensor& weights)>
       combine_backward;

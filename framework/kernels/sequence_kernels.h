@@ -43,9 +43,9 @@ struct AttentionShape {
   bool causal = true;
   int64_t query_offset = 0;    // position of the first query, counted from the first key
   bool deterministic = false;  // true: backward is bitwise reproducible, which may take longer
-  /// Number of documents in all sequences; 0 if the ranges are arbitrary or the documents were not counted. If
-  /// `documents` is not 0, `first` and `last` must divide each sequence into documents without gaps, and all rows of a
-  /// document must have the same range. Some backends are faster if the number is known.
+  /// Number of documents in all sequences; 0 if `first` and `last` define arbitrary ranges, or if the documents were
+  /// not counted. If `documents` is not 0, `first` and `last` must divide each sequence into documents without gaps,
+  /// and all rows of a document must have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
   int64_t window = 0;  // a query sees no key that is `window` or more positions before it; 0: no window
   /// Number of elements at the start of each head of v and dout that may differ from zero; 0: all elements. The

@@ -1,4 +1,4 @@
-// Checks of shapes that the kernels of several backends use.
+// Checks of shapes, used by the kernels of several backends.
 #pragma once
 
 #include <cstdint>

@@ -75,11 +75,11 @@ struct AdamwSlice {
   uint32_t rounding_key = 0;
 };
 
-/// True if main contains the rests of f32 main weights. If main contains rests, throws std::logic_error unless the
-/// weights are a separate bf16 tensor.
+/// True if main contains the rests of f32 main weights. Throws std::logic_error if main contains rests and the weights
+/// are not a separate bf16 tensor.
 bool has_rests(const AdamwSlice& slice);
-/// True if the moments are bf16. Throws std::logic_error unless both moments have the dtype of main, or both are bf16
-/// and main is f32. Rests count as f32.
+/// True if the moments are bf16. Both moments must have the dtype of main, or both must be bf16 and main must be f32;
+/// otherwise, throws std::logic_error. Rests count as f32.
 bool has_bf16_moments(const AdamwSlice& slice);
 
 /// Updates of weights by optimizers. The gradients are multiplied by factor[1] (f64; 1 if undefined) when they are

@@ -26,8 +26,8 @@ struct EmbeddingKernels {
 /// Softmax cross-entropy over rows of logits [T, V] (acc, or bf16 if acc is f32). Tokens with target -1 are ignored.
 struct CrossEntropyKernels {
   /// Computes losses[T] (acc; 0 for ignored tokens) and dlogits[T, V] = scale * (softmax - onehot) from targets[T]
-  /// (i32). dlogits is zero for ignored tokens, and zero if scale is 0. It may be logits, and has any floating dtype,
-  /// or bf16 if the logits are bf16. If dlogits is undefined, it is not computed.
+  /// (i32). dlogits is zero for ignored tokens, and zero if scale is 0. dlogits may be logits. It has any floating
+  /// dtype if the logits are acc, and is bf16 if the logits are bf16. An undefined dlogits is not computed.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;
@@ -42,8 +42,9 @@ struct CrossEntropyKernels {
 };
 
 /// Softmax cross-entropy over columns that are divided among ranks, in two steps, `start` and `finish`. In between, the
-/// ranks exchange statistics. bf16 cannot store exponentials precisely, so both steps compute those of bf16 logits.
-/// targets[T] (i32; -1: ignored) refer to the whole vocabulary, of which this rank holds columns [first, first + W).
+/// ranks exchange statistics. Exponentials of bf16 logits are computed in both steps, because bf16 cannot store them
+/// precisely. targets[T] (i32; -1: ignored) refer to the whole vocabulary, of which this rank holds columns [first,
+/// first + W).
 struct SplitSoftmaxKernels {
   /// Statistics of the columns that a rank holds. The rank sends them to the other ranks. Each statistic is a row of
   /// the tensor `statistics` [statistics_count, T], which has one column for each token.

@@ -1,6 +1,6 @@
 // Access to the addresses of tensors and storages on any device. Only kernels, the exchange of device memory between
-// ranks, and the tests and benchmarks of both may include this file. Files that include it are compiled with
-// HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/devices.md).
+// ranks, and their tests and benchmarks may include this file. Files that include this file are compiled with
+// HEXAD_DEVICE_CODE. All other code uses kernels, copies and the named reads of host_read.h (docs/devices.md).
 #pragma once
 
 #ifndef HEXAD_DEVICE_CODE
@@ -15,8 +15,8 @@ class DeviceAccess {
  public:
   static void* raw(const Tensor& t) { return t.device_raw(); }
   static std::byte* begin(const Storage& s) { return s.begin(); }
-  /// Returns a tensor u8 [bytes] on `device` that does not own its memory. The memory was allocated by a library, and
-  /// must outlive the tensor.
+  /// Returns a u8 tensor [bytes] on `device` that does not own its memory. A library allocated the memory, which must
+  /// outlive the tensor.
   static Tensor borrowed(std::byte* begin, int64_t bytes, Device device) {
     Tensor t;
     t.storage_ = Storage::borrow(begin, bytes);

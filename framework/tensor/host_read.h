@@ -44,12 +44,12 @@ class HostRead {
 };
 
 /// Starts to copy a contiguous tensor to the host, in the order of `stream`. The context counts the read under `name`
-/// (DeviceContext::host_reads), unless the tensor's device is the host.
+/// (DeviceContext::host_reads) if the tensor's device is not the host.
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 
 /// Returns the tensor itself if its device is the host, otherwise a finished copy on `tensor.device().host()`. The copy
-/// is counted under `name`. It is in ordinary memory, because page-locked memory is too scarce for large tensors. A
-/// tensor to be copied must be contiguous. Call upload_from() to copy changed values back.
+/// is counted under `name`. It is in ordinary memory, because page-locked memory is too scarce for large tensors. The
+/// tensor must be contiguous if it is copied. Call upload_from() to copy changed values back.
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 /// Copies `host`, which copy_to_host(tensor) returned, back to `tensor`. Does nothing if both are the same tensor.
 void upload_from(const Tensor& host, const Tensor& tensor);

@@ -116,9 +116,9 @@ class Tensor {
   template <class T>
   std::vector<T> to_vector() const;
 
-  /// upload() copies host memory to all bytes of a contiguous tensor, and download() copies them to host memory. If the
-  /// host may access the tensor's memory, the copy is immediate, otherwise in the order of the compute stream. The
-  /// source of upload() may be reused on return. On a meta device, this source may be null; the values are then
+  /// upload() copies host memory to all bytes of a contiguous tensor, and download() copies them to host memory. The
+  /// copy is immediate if the host may access the tensor's memory; otherwise, it is in the order of the compute stream.
+  /// The source of upload() may be reused on return. On a meta device, the source may be null; the values are then
   /// unknown. download() blocks until the copy is complete.
   void upload(const void* from) const;
   void download(void* to) const;

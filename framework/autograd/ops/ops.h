@@ -14,7 +14,8 @@ using kernels::GeluKind;
 using kernels::RouterRule;
 
 /// Prepares `out` for a kernel that can add its result to the gradient `so_far` (see Backward::accumulate). Returns the
-/// mode in which the kernel must write. Copies `so_far`, if it is defined, to `out` unless they share memory.
+/// mode in which the kernel must write. Copies `so_far` to `out` if `so_far` is defined and does not share memory with
+/// `out`.
 Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);
 
 // --- products (linear.cpp)
@@ -126,8 +127,8 @@ struct CrossEntropyOptions {
 /// Returns the sum over valid tokens of -log softmax(x w^T + bias)[target], a scalar [1] in the accumulator dtype.
 /// Shapes: x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product
 /// with w and the softmax for one block of tokens at a time and, if the tape records, all gradients. This is the method
-/// of Liger Kernel (Hsu et al. 2024). If `row_losses` is not null, it receives the losses [T]. If the host can read the
-/// gradient that backward receives, backward throws std::logic_error unless this gradient equals
+/// of Liger Kernel (Hsu et al. 2024). If `row_losses` is not null, it receives the losses [T]. Backward throws
+/// std::logic_error if the host can read the gradient that backward receives and this gradient differs from
 /// `options.gradient_scale`.
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
@@ -150,8 +151,8 @@ Value sparse_mixer_weights(Tape& tape, const Value& logits, const Tensor& ids, d
 /// Returns the scores [T, K] of the experts ids[T, K] (i32) from scores[T, E] (accumulator dtype); 0 for an empty slot
 /// (-1).
 Value chosen_scores(Tape& tape, const Value& scores, const Tensor& ids);
-/// Factors of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
-/// `total` is undefined. Backward computes the gradient of weight * loss, without `share`. If several ranks compute the
+/// Factors of a router's loss. The op returns weight * share * loss. It also adds share * loss to `total` ([1] f64) if
+/// `total` is defined. Backward computes the gradient of weight * loss, without `share`. If several ranks compute the
 /// same loss, each rank adds only its share of the value but computes the whole gradient.
 struct LossUse {
   double weight = 1, share = 1;

@@ -26,7 +26,7 @@ struct RmsNorm {
   struct Result {
     Tensor out, inverse_rms;
   };
-  // Normalises x or, if `sum` and `addend` are defined, sum = x + addend. Writes the sum to `sum`.
+  // Normalises x, or x + addend if `sum` and `addend` are defined. Writes this sum to `sum`.
   Result forward(Stream& s, const Tensor& sum, const Tensor& x, const Tensor& addend) const {
     const Tensor inverse_rms = Tensor::empty({x.numel() / x.dim(-1)}, accumulator_dtype(x.dtype()), x.device());
     const Tensor out = Tensor::like(x);
@@ -34,8 +34,8 @@ struct RmsNorm {
     return {out, inverse_rms};
   }
 
-  // Writes dx = dresidual + the gradient that flows through the norm, unless dx is undefined. dresidual may be
-  // undefined. The same kernel computes partial sums of the gain's gradient, which the weight pullback adds up.
+  // Writes dx = dresidual + the gradient that flows through the norm if dx is defined. dresidual may be undefined. The
+  // same kernel computes partial sums of the gain's gradient, which the weight pullback adds up.
   void backward(Backward& b, const Tensor& dx, const Tensor& dout, const Saved& saved, const Tensor& dresidual) const {
     const auto [in, inverse_rms] = saved.get<2>();
     const Tensor partials =
@@ -94,8 +94,8 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
         const Tensor& dsum = b.output_gradient(1);
         Tensor dx;
         if (b.wants(0) || b.wants(1)) {
-          // Reuses dsum as dx if dsum is the whole gradient (dout is undefined), or if no other object shares dsum,
-          // which the kernel then overwrites.
+          // Uses dsum as dx in two cases: dsum is the whole gradient (dout is undefined), or no other object shares
+          // dsum, so the kernel may overwrite it.
           const bool in_place = dsum.defined() && (!dout.defined() || dsum.sole_owner());
           dx = in_place ? dsum : Tensor::like(dout);
         }

@@ -26,7 +26,7 @@ void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& 
     for (int32_t* slot = id + row * top_k; slot < id + (row + 1) * top_k; ++slot) {
       if (*slot < 0 || *slot >= experts) continue;
       any = true;
-      // A NaN counts as -inf and is therefore sorted last, because NaN itself has no order.
+      // NaN has no order. It therefore counts as -inf and is sorted last.
       const auto s = static_cast<double>(score[row * experts + *slot]);
       queues[*slot].push_back({slot, std::isnan(s) ? -std::numeric_limits<double>::infinity() : s});
     }

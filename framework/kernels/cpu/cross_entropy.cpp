@@ -5,7 +5,7 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// Elements of a row that a thread needs in the accumulator type A in addition to its operands.
+// Returns memory for one row of elements of the accumulator type A, or an empty vector if `needed` is false.
 template <class A>
 std::vector<A> scratch_row(bool needed, int64_t width) {
   return std::vector<A>(needed ? static_cast<size_t>(width) : 0);

@@ -32,8 +32,8 @@ std::vector<A> accumulators(const Tensor& t) {
   return values;
 }
 
-/// Returns the indices in a contiguous tensor. Throws std::logic_error unless each index is in [lowest, limit).
-/// `lowest` is -1 if an index may mean "none".
+/// Returns the indices in a contiguous tensor. Throws std::logic_error if an index is outside [lowest, limit). `lowest`
+/// is -1 if an index may be -1, which means "none".
 template <class I>
 const I* checked_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest, int64_t limit) {
   require_flat(op, name, t, t.numel());

@@ -13,7 +13,7 @@ namespace {
 // one of them may use all cores.
 thread_local int threads_of_kernels = 1;
 
-// During the lifetime of an object, parallel loops run only on this thread.
+// Makes parallel loops run only on this thread during the lifetime of the object.
 class Alone {
  public:
   ~Alone() { threads_of_kernels = before_; }

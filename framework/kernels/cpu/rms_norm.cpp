@@ -77,7 +77,8 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
   });
 }
 
-// Returns the number of partial sums. One suffices, because each thread sums different columns over all rows.
+// Returns the number of partial sums. One partial sum suffices, because each thread sums different columns over all
+// rows.
 int64_t partials(int64_t) { return 1; }
 
 }  // namespace

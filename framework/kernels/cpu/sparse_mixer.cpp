@@ -11,7 +11,7 @@ using namespace base;
 namespace {
 
 /// Softmax of one slot of a token. The candidates of a slot are the experts that no earlier slot has. The softmax is
-/// over the candidates whose logits are within the tolerance of the best candidate's logit, and the slot's expert.
+/// over the slot's expert and the candidates whose logits are within the tolerance of the best candidate's logit.
 template <class A>
 class NearSoftmax {
  public:

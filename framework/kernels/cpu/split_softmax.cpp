@@ -59,7 +59,7 @@ class RowOfLogits {
       return wide_.data();
     }
   }
-  /// Writes the row to `row`, which was read last, rounded to L.
+  /// Writes the computed row, rounded to L, to `row`, the row that was read last.
   void write(L* row) const {
     if constexpr (!in_place)
       choose<L>(v3::pointwise_loops, v4::pointwise_loops).convert.template from<A>()(row, wide_.data(), width_);
@@ -89,7 +89,7 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
           A* row = work.read(x + t * columns.count);
           out[Split::at_target * rows + t] = columns.hold(target[t]) ? row[target[t] - columns.first] : A(0);
           // m is finite even if every logit is -inf, so that the exponentials of such logits become 0 and not NaN. The
-          // maximum ignores NaN, but the sum becomes NaN.
+          // maximum ignores a NaN logit, but the sum then becomes NaN.
           const A m =
               fold(row, columns.count, std::numeric_limits<A>::lowest(), [](A a, A b) { return b > a ? b : a; });
           exponentials(row, columns.count, m);

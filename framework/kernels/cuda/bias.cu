@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(threads)
 }
 
 /// Computes the column sums of part `split` of the group's rows. Writes the sums to out[group * splits + split, :], or
-/// adds them to it. The order of addition is fixed.
+/// adds the sums to this row if `add` is true. The order of addition is fixed.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     column_sums(sum_t<D>* out, Rows<D> x, Ranges ranges, int64_t splits, Sharing sharing, bool add) {

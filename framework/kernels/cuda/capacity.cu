@@ -1,7 +1,7 @@
 // Drops the slots that exceed the capacity. In drop_kernel, one block per expert and scope finds the lowest score that
-// is kept, digit by digit, beginning with the most significant digit. It drops all slots with lower scores. Among the
-// slots with exactly this score, it keeps those of the first tokens that fit in the capacity. With DropRule::position,
-// all scores count as equal.
+// is kept, digit by digit, beginning with the most significant digit. The block drops all slots with lower scores.
+// Among the slots with exactly this score, the block keeps the slots of the first tokens, as many as fit in the
+// capacity. With DropRule::position, all scores count as equal.
 #include <limits>
 
 #include "framework/kernels/cuda/order.cuh"

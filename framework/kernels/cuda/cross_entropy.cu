@@ -34,7 +34,7 @@ __device__ __forceinline__ sum_t<L> logit_of(const Operands<L, D>& o, int64_t ro
 }
 
 // Maximum number of elements of a row per thread, and maximum number of threads. A block can hold rows of up to 32768
-// elements. On cards that permit 99 KiB of shared memory, it can hold only up to 24576 elements in f32.
+// elements. On cards that permit only 99 KiB of shared memory, a block can hold rows of up to 24576 elements in f32.
 constexpr int held_elements = 32, max_threads = 1024;
 template <class L>
 constexpr int held = held_elements / wide<L>;  // vectors of a row per thread

@@ -7,9 +7,9 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns CrossEntropyKernels::block_rows, the number of rows of logits that cross-entropy computes at a time. These
-/// are as many rows as fit in 512 MiB of f32 logits, or 4096 if that is more. The result is at most `rows`, but at
-/// least 1. Blocks are large, because every block reads and writes the weight gradient of the head.
+/// Returns CrossEntropyKernels::block_rows, the number of rows of logits that cross-entropy computes at a time. This is
+/// the number of rows whose f32 logits fit in 512 MiB, but at least 4096. The result is at most `rows`, but at least 1.
+/// Blocks are large, because every block reads and writes the weight gradient of the head.
 inline int64_t block_rows(int64_t rows, int64_t vocabulary) {
   constexpr int64_t fewest = 4096, logits = 512 * 1024 * 1024 / 4;
   return std::max<int64_t>(1, std::min(rows, std::max(fewest, logits / std::max<int64_t>(1, vocabulary))));

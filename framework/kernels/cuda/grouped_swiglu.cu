@@ -39,7 +39,8 @@ void forward(Stream& stream, const Tensor& gate_up, const Tensor& activated, con
   SwigluKernels::of_cuda.forward(stream, activated, gate, up, weights);
 }
 
-/// Adds up the addends of each row that belongs to a group. dots is [tiles, rows].
+/// Computes dweights[row] for each row that belongs to a group: the sum of the row's partial dot products in
+/// dots[tiles, rows].
 __global__ void add_dots(float* dweights, const float* dots, int64_t rows, int64_t tiles, const int64_t* offsets,
                          int64_t groups) {
   const int64_t row = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

@@ -135,7 +135,7 @@ Rows<device_t<T>> rows_of(std::string_view op, const Tensor& t) {
 template <class T>
 concept KernelParameter = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !std::ranges::range<T>;
 
-/// Launches `kernel`, unless the number of blocks is zero, and checks that the launch succeeded. Each block gets
+/// Launches `kernel` if the number of blocks is not zero, and checks that the launch succeeded. Each block gets
 /// `shared` bytes of dynamic shared memory. No launch of this kernel may request more than `max_shared` bytes, or more
 /// than the card permits. If `max_shared` exceeds usual_shared_memory, the kernel must have no other shared memory.
 template <size_t max_shared, KernelParameter... Parameters, class... Arguments>

@@ -17,8 +17,8 @@ constexpr double tiny = 1e-20;
 constexpr int warps = 4, threads = warps * warp_size;
 constexpr unsigned whole_warp = 0xffffffffu;
 
-/// Minimum number of resident blocks per multiprocessor, which bounds the registers per thread. Without it, the
-/// compiler uses only 32 or 40 registers and spills the remaining values to memory.
+/// Minimum number of resident blocks per multiprocessor, which bounds the registers per thread. Without this number,
+/// the compiler uses only 32 or 40 registers and spills the remaining values to memory.
 template <int N>
 constexpr int resident = N > 8 ? 4 : 8;
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 256;
 
-/// Calls f(c) for each vector of N columns of this thread. c is the index of its first column.
+/// Calls f(c) for each vector of N columns of this thread. c is the index of the vector's first column.
 template <int N, class F>
 __device__ __forceinline__ void for_columns(int64_t width, const F& f) {
   for (int64_t c = int64_t{threadIdx.x} * N; c < width; c += int64_t{threads} * N) f(c);

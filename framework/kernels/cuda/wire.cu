@@ -67,7 +67,7 @@ __device__ void read_row_weights(const Wire& wire, const uint8_t* row, int64_t r
     wire.row_weights[r * wire.weight_bytes + i] = row[wire.layout.row_weights + i];
 }
 
-/// Returns the row of the tensor that belongs to row r of bytes; -1 if no row of the tensor does.
+/// Returns the row of the tensor that belongs to row r of bytes; -1 if there is none.
 __device__ int64_t tensor_row(const Wire& wire, int64_t r) { return wire.index ? wire.index[r] : r; }
 
 /// Writes zeros to a row of bytes without a source row in the tensor.
@@ -112,9 +112,9 @@ struct Elements {
   __device__ D& operator[](int n) { return part[n / together].at[n % together]; }
 };
 
-/// Returns the scale of a row whose largest magnitude is `largest`: NaN if `largest` is not finite, and 0 if it is 0.
-/// Other scales are never subnormal floats, because the rounding of a subnormal could make the quotient overflow the
-/// format.
+/// Returns the scale of a row whose largest magnitude is `largest`: NaN if `largest` is not finite, and 0 if `largest`
+/// is 0. Other scales are never subnormal floats, because the rounding of a subnormal could make the quotient overflow
+/// the format.
 __device__ float scale_of(float largest) {
   if (!(largest <= FLT_MAX)) return __uint_as_float(0x7fc00000u);
   return largest > 0 ? fmaxf(largest / base::e4m3::largest, FLT_MIN) : 0;

@@ -57,7 +57,8 @@ template <auto Family, auto Entry, class F, class... Args>
 struct QueuedEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   static void launch(Stream& stream, Operand<Args>... operands) {
     Launch launch(stream);
-    // Braced initialisation calls hold() in the order of the operands; parentheses would leave the order open.
+    // Braced initialisation calls hold() in the order of the operands. With parentheses, the order would be
+    // unspecified.
     auto held = std::tuple{launch.hold(operands)...};
     launch.run([held = std::move(held)](Stream& here) {
       std::apply([&](const auto&... a) { (cpu_table.*Family.*Entry)(here, a...); }, held);

@@ -127,8 +127,8 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Count the product, and the activation or its gradient as if it were a separate kernel. Most devices have no fused
-// kernel, and the time that a fused kernel saves has not been measured.
+// Count the product, and also the activation or its gradient, as if a separate kernel computed it. Most devices have no
+// fused kernel, and the time that a fused kernel saves has not been measured.
 const GroupedSwigluKernels grouped_swiglu{
     .forward =
         [](Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,

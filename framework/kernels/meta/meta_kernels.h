@@ -90,8 +90,7 @@ Tensor first_tensor(const S& operands) {
   });
   return any;
 }
-/// Sets `found` to the first defined tensor of `operand`, unless `found` is already defined or the kernel does not
-/// write `operand`.
+/// Sets `found` to the first defined tensor of `operand` if `found` is undefined and the kernel writes `operand`.
 template <class Argument>
 void find_output(Tensor& found, const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>)

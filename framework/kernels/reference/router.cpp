@@ -55,7 +55,7 @@ std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRu
   return chosen;
 }
 
-// Computes weights[k] = scale * the score of expert ids[k]. If the rule normalises, divides the weight by the sum of
+// Computes weights[k] = scale * the score of expert ids[k]. If the rule normalises, divides each weight by the sum of
 // the chosen scores, or by the floor if the sum is smaller.
 void weigh_rows(Array& W, const Array& Ids, const Array& S, const RouterRule& rule) {
   for (int64_t t = 0; t < W.rows; ++t) {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int max_rows = 11;  // sums use 22 of 32 registers; 32 rows are divided into 11, 11 and 10
 
-/// Computes rows [0, height) of to = from + a b, or of to = a b if there is no `from`.
+/// Computes rows [0, height) of to = from + a b, or of to = a b if from.data is null.
 template <int height, class Beside>
 __attribute__((noinline)) void multiply_rows(const Sums& to, const Sums& from, const char* a, const Factors& factors,
                                              const Beside& beside) {

@@ -17,7 +17,7 @@ namespace {
 struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes of scratch memory of one call
-  int64_t row_step, column_step;  // first row and column of a tile: multiples of these
+  int64_t row_step, column_step;  // the first row and column of a tile are multiples of these steps
   int64_t depth;                  // maximum number of terms of a tile with more than gemm_sums bf16 results
 };
 
@@ -27,8 +27,8 @@ Loops loops_of(Unit unit) {
   return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
 }
 
-// Minimum average number of tiles per thread if there are several threads, unless the tiles would be too small. Threads
-// that finish early then take more tiles.
+// Minimum average number of tiles per thread if there are several threads, so that threads that finish early take more
+// tiles. There are fewer tiles if the tiles would otherwise be too small.
 constexpr int64_t tiles_per_thread = 4;
 
 const std::byte* at(const Operand& o, int64_t i, int64_t j) {

@@ -26,8 +26,8 @@ struct Result {
   int64_t stride;
 };
 
-/// Product c[m, n] = a[m, k] b[k, n], or c += a b (only if c is not bf16). Each operand is f32 or bf16, or both are
-/// f64.
+/// Product c[m, n] = a[m, k] b[k, n], or c += a b (only if c is not bf16). Each operand is f32 or bf16, or both
+/// operands are f64.
 struct GemmTile {
   int64_t m, n, k;
   Operand a, b;

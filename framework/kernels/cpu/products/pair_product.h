@@ -99,8 +99,8 @@ struct TermBlock {
 };
 
 /// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and `void multiply(to, from, factors,
-/// interleaved)`. multiply() must compute to = from + a b, or to = a b if there is no `from`, for at least the
-/// requested rows. It must call interleaved.step() once for each step of the factors.
+/// interleaved)`. multiply() must compute to = from + a b, or to = a b if from.data is null, for at least the requested
+/// rows. It must call interleaved.step() once for each step of the factors.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
@@ -124,8 +124,8 @@ struct Product {
     while (interleaved.rounding.rows > 0) interleaved.rounding.step();
   }
 
-  /// Returns the maximum number of columns of `b` that are packed at a time. The maximum is doubled if the rows of `a`
-  /// are not contiguous, because `a` may then be packed again for each block of columns.
+  /// Returns the maximum number of columns of `b` that are packed at a time. The maximum is twice as large if the rows
+  /// of `a` are not contiguous, because `a` may then be packed again for each block of columns.
   static int64_t columns_of_block(const GemmTile& t) {
     const int64_t depth = round_up(min(t.k, blocks.depth), terms);
     return min(round_up(t.n, strip), blocks.right / (rows_of(t.a).contiguous ? 2 : 1) / depth / strip * strip);
@@ -204,7 +204,7 @@ struct Product {
     copy(c, t.c.stride, corner, strip, factors.rows, columns);
   }
 
-  /// Multiplies, and prefetches `near` during the multiplication unless near.data is null.
+  /// Multiplies. Prefetches `near` during the multiplication if near.data is not null.
   void multiply(const Sums& to, const Sums& from, const Factors& factors, const Near& near) {
     interleaved.begin(factors.steps(), near);
     Unit::multiply(to, from, factors, interleaved);

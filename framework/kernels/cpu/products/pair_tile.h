@@ -14,7 +14,7 @@ namespace hexad::kernels::cpu {
 /// Sizes of the parts of a product that are kept in the second-level cache at a time, for one unit.
 struct PairBlocks {
   int64_t depth;        // number of terms packed at a time
-  int64_t left, right;  // maximum packed elements of a and of b; if a is not packed, b's next block counts, too
+  int64_t left, right;  // maximum packed elements of a and b; `right` includes b's next block if a is not packed
   int64_t partial;      // number of sums of a bf16 result with more than `depth` terms
 
   /// Returns the bytes of scratch memory of one call. The memory must be aligned to 64 bytes.

@@ -1,4 +1,4 @@
-// Loops of SwiGLU, GELU, rotary embedding, exp, sigmoid and softmax cross-entropy. Formulas:
+// Loops of SwiGLU, GELU, rotary embedding, exp, sigmoid and softmax cross-entropy. The formulas are in
 // framework/kernels/reference/.
 #pragma once
 
@@ -24,7 +24,7 @@ struct ActivationLoops {
   /// Computes one row of the SwiGLU, multiplied by the row's weight.
   void (*weighted_swiglu_forward)(T* out, const T* gate, const T* up, A weight, int64_t n);
   /// Computes the gradients of one row with weight w. Returns the gradient of w, <dout, gate * sigmoid(gate) * up>.
-  /// `out` receives the weighted product unless it is null.
+  /// Writes the weighted product to `out` if `out` is not null.
   A (*weighted_swiglu_backward)(T* dgate, T* dup, T* out, const T* dout, const T* gate, const T* up, A w, int64_t n);
   /// Loops of ClampedSwigluKernels, with operands and results as in the weighted loops.
   void (*clamped_swiglu_forward)(T* out, const T* gate, const T* up, A weight, A slope, A limit, int64_t n);
@@ -39,7 +39,7 @@ struct ActivationLoops {
   /// Computes p[i] = e^p[i] (`exp`), or p[i] = sigmoid(p[i]) (`sigmoid`), for n elements.
   void (*exp)(A* p, int64_t n);
   void (*sigmoid)(A* p, int64_t n);
-  /// Returns the loss of one row of logits x with target `target`. Writes d = scale * (softmax - onehot) unless d is
+  /// Returns the loss of one row of logits x with target `target`. Writes d = scale * (softmax - onehot) if d is not
   /// null. d may be x.
   A (*cross_entropy)(A* d, const A* x, int64_t n, int64_t target, A scale);
 };

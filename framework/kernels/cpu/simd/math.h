@@ -22,8 +22,8 @@ inline float load(const bf16* p, int64_t i) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(p[i].bits) << 16);
 }
 
-// Returns the bits of `v` rounded to the nearest bf16 (ties to even); NaN remains NaN. Equals bf16::round, which has
-// external linkage.
+// Returns the bits of `v` rounded to the nearest bf16 (ties to even); NaN remains NaN. Gives the same result as
+// bf16::round, which has external linkage and is therefore not used here.
 inline uint16_t bf16_bits(float v) {
   const uint32_t u = __builtin_bit_cast(uint32_t, v);
   const uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;

@@ -1,4 +1,5 @@
-// Loops of RMSNorm, LayerNorm and column sums. Formulas: framework/kernels/reference/{rms_norm,layer_norm,bias}.cpp.
+// Loops of RMSNorm, LayerNorm and column sums. The formulas are in
+// framework/kernels/reference/{rms_norm,layer_norm,bias}.cpp.
 #pragma once
 
 #include "framework/kernels/cpu/simd/isa.h"

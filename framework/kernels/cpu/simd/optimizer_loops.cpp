@@ -11,7 +11,7 @@ namespace {
 template <class T, class A, class M, class G, class Keep>
 void update_all(A* main, const M* m, const M* v, T* weights, const G* gradient, const AdamwConstants<A>& constants,
                 int64_t n, const Keep& keep) {
-  const AdamwConstants<A> c = constants;  // a copy, because for the compiler, stores to main may change `constants`
+  const AdamwConstants<A> c = constants;  // a copy, because the compiler assumes that stores to main change `constants`
   auto update = [=](int64_t i) {
     const A g = c.factor * static_cast<A>(load(gradient, i));
     const A mi = c.beta1 * load(m, i) + c.one_minus_beta1 * g;

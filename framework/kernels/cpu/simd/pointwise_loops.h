@@ -5,7 +5,7 @@
 
 namespace hexad::kernels::cpu {
 
-/// A loop for each floating dtype of its last operand.
+/// One loop for each floating dtype of the last array that the loop reads.
 template <class F32, class Bf16, class F64>
 struct FromAny {
   F32 f32;
@@ -27,11 +27,11 @@ template <class T>
 struct PointwiseLoops {
   using A = base::accumulator_t<T>;
 
-  /// Copies: out = x.
+  /// Computes out = x.
   FromAny<void (*)(T*, const float*, int64_t), void (*)(T*, const base::bf16*, int64_t),
           void (*)(T*, const double*, int64_t)>
       convert;
-  /// Adds: out += alpha x.
+  /// Computes out += alpha x.
   FromAny<void (*)(T*, double, const float*, int64_t), void (*)(T*, double, const base::bf16*, int64_t),
           void (*)(T*, double, const double*, int64_t)>
       axpy;

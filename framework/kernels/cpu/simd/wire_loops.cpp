@@ -8,7 +8,7 @@ namespace {
 inline constexpr uint32_t bits_of(float v) { return __builtin_bit_cast(uint32_t, v); }
 inline constexpr float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-// Equals base::e4m3::round() for |v| < 464, but has internal linkage and no branches.
+// Returns the same code as base::e4m3::round() for |v| < 464, but has internal linkage and no branches.
 inline uint32_t e4m3_bits(float v) {
   const uint32_t u = bits_of(v), magnitude = u & 0x7fffffffu;
   const uint32_t normal = ((magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20) - (120u << 3);

@@ -39,8 +39,8 @@ struct Cudnn {
   }
 };
 
-/// Maximum number of documents for which cuDNN is used. For each document, cuDNN visits all tiles of a sequence, most
-/// of which are empty.
+/// Maximum number of documents for which cuDNN is used. For each document, cuDNN visits all tiles of a sequence,
+/// although most of these tiles are empty.
 constexpr int64_t max_documents = 1024;
 
 /// True if the call may suit cuDNN. The call must be bf16, with more than one query per sequence and as many keys as

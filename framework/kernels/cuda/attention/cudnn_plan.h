@@ -1,5 +1,5 @@
-// Problems of cuDNN's fused attention, and plans for these problems. They are separate from cudnn.cpp, because plans
-// can be made, and refused, without a card.
+// Problems of cuDNN's fused attention, and plans for these problems. This code is separate from cudnn.cpp, because
+// plans can be made, and refused, without a card.
 #pragma once
 
 #include <compare>

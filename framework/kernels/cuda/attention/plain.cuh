@@ -77,9 +77,9 @@ __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const
 
 __device__ __forceinline__ bool sees(const int2& range, int64_t key) { return key >= range.x && key < range.y; }
 
-/// Computes sums[i][c] += sum_j w(i, j) rows[j][c]. The weights are stored as [query, key]. If `Transposed`, i is a key
-/// and j is a query, so w(i, j) = weights[j][i]; otherwise w(i, j) = weights[i][j]. If `Masked`, skips pairs in which
-/// the query does not see the key, so a NaN in a masked row has no effect.
+/// Computes sums[i][c] += sum_j w(i, j) rows[j][c]. The weights are stored as [query, key]. If `Transposed` is true, i
+/// is a key and j is a query, so w(i, j) = weights[j][i]; otherwise w(i, j) = weights[i][j]. If `Masked` is true, skips
+/// pairs in which the query does not see the key, so a NaN in a masked row has no effect.
 template <bool Transposed, bool Masked, class A>
 __device__ __forceinline__ void weigh(Share<A>& sums, const Staged<A, tile_rows>& weights, const Stage<A>& memory,
                                       const int2 (&ranges)[tile_rows], int64_t first_key) {

@@ -6,8 +6,8 @@
 namespace hexad::kernels::cuda {
 
 /// Computes out = left right, or adds the product to `out`, like multiply(). At least one factor must be f32. An f32
-/// factor w is split into bf16 parts hi + mid + lo = w, which is exact except for bits below 2^-133. Products of parts
-/// are exact in f32 and are summed in f32.
+/// factor w is split into bf16 parts hi + mid + lo = w. The split is exact except for bits below 2^-133. Products of
+/// parts are exact in f32 and are summed in f32.
 ///
 /// - One bf16 factor and one f32 factor: the product uses all three parts, so no bit of the factors is lost. Terms are
 ///   summed as in bf16 products.
@@ -20,7 +20,7 @@ namespace hexad::kernels::cuda {
 /// Returns false, and does not change `out`, if:
 /// - both factors are f32 and the result is not bf16;
 /// - the bf16 matrix (a factor or the result) is too small for a gain, or the f32 factors are not small compared with
-///   it;
+///   this matrix;
 /// - cuBLASLt has no kernel, or no fast kernel, for the sizes and addresses.
 bool multiply_in_parts(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 

@@ -20,7 +20,7 @@ namespace {
 using device::cuda::cuda_stream;
 
 constexpr size_t max_workspace = size_t{32} << 20;  // the size that cuBLAS uses on Hopper
-constexpr size_t max_problems = 4096;  // of each cache; limited, because the experts' rows change in every step
+constexpr size_t max_problems = 4096;  // per cache; limited, because the experts' numbers of rows change in every step
 constexpr uint32_t best_alignment = 256;
 
 void check(cublasStatus_t status, std::string_view what) {
@@ -78,8 +78,8 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
           .multiprocessors = multiprocessors};
 }
 
-/// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up, unless
-/// this would change a stride. The choice must not depend on anything but the returned problem, because another kernel
+/// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up if this
+/// does not change a stride. The choice must not depend on anything but the returned problem, because another kernel
 /// may compute different bits.
 Problem chosen_for(Problem p) {
   if (!p.b_transposed) {

@@ -16,7 +16,7 @@ namespace hexad::kernels::cuda {
 /// - forward and input gradient: in the given order. Here, the number of rows determines only the number of tiles, and
 ///   all sums have the same length.
 ///
-/// `offsets` is [groups + 1]. The positions of all groups are a permutation. For the weight gradient, a call takes
+/// `offsets` is [groups + 1]. The positions of all groups form a permutation. For the weight gradient, a call takes
 /// `groups` steps.
 constexpr int64_t place_of_group(GroupedPass pass, int64_t e, const int64_t* offsets, int64_t groups) {
   if (pass != GroupedPass::weight_gradient) return e;

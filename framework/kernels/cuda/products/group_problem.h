@@ -20,7 +20,7 @@ struct GroupProblem {
 ///   input gradient   dx = dy w     a: dy    b: w     d: dx
 ///   weight gradient  dw = dy^T x   a: dy^T  b: x     d: dw
 /// If the group has no rows, m is 0. With another m, CUTLASS would store uninitialised accumulators as the weight
-/// gradient. Unless products are added, the caller must zero the weight gradient of a group without rows.
+/// gradient. The caller must zero the weight gradient of a group without rows if products are not added.
 constexpr GroupProblem group_problem(GroupedPass pass, int64_t e, int64_t begin, int64_t end, int64_t features,
                                      int64_t width) {
   const auto rows = static_cast<int32_t>(end - begin), n = static_cast<int32_t>(features),

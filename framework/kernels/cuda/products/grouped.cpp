@@ -81,7 +81,7 @@ bool uses_one_product_per_group(const Operands& o, const GroupOffsets& offsets, 
   return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 
-/// True unless the host has the offsets and they show that every group has rows.
+/// True if the host does not have the offsets, or if the offsets show that a group has no rows.
 bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }

@@ -103,10 +103,10 @@ struct RowProduct {
   bool add;
 };
 
-/// Computes out[rows, columns], or adds to it if `p.add`: each row of x[rows, terms] times the matrix of the row's
-/// group in w. A matrix is [columns, terms] if `w_terms` is adjacent, otherwise [terms, columns]. A block of threads
-/// computes 64 x 64 elements, which may belong to several groups. It iterates over these groups, so the host does not
-/// need the groups' numbers of rows.
+/// Computes out[rows, columns]: each row of x[rows, terms] times the matrix of the row's group in w. Adds these
+/// products to `out` if `p.add` is true. A matrix is [columns, terms] if `w_terms` is adjacent, otherwise [terms,
+/// columns]. A block of threads computes 64 x 64 elements, which may belong to several groups. It iterates over these
+/// groups, so the host does not need the groups' numbers of rows.
 template <class D, Terms w_terms>
 __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, const D* w, RowProduct p) {
   __shared__ Scratch<sum_t<D>> scratch;
@@ -130,8 +130,8 @@ __global__ void __launch_bounds__(threads) order_groups(int64_t* order, const in
   if (e < groups) order_group(order, e, offsets, groups);
 }
 
-/// Computes dw[e, features, width] = dy^T x over the rows of group e, or adds it to dw if `add`. A block computes 64 x
-/// 64 elements of one group: the tile whose ticket is the number of the block.
+/// Computes dw[e, features, width] = dy^T x over the rows of group e, or adds this product to dw if `add` is true. A
+/// block computes 64 x 64 elements of one group: the tile whose ticket is the number of the block.
 template <class D, class Out>
 __global__ void __launch_bounds__(threads)
     columns_by_rows(Out* dw, const D* dy, const D* x, const int64_t* offsets, WeightTiles tiles, int64_t features,

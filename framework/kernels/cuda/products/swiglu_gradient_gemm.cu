@@ -37,7 +37,7 @@ struct SwigluGradientStore {
 };
 
 /// For each sum, the epilogue reads two elements and writes three. Two warp groups therefore compute tiles in turn
-/// (CUTLASS's ping-pong kernel): while one stores its tile, the other multiplies.
+/// (CUTLASS's ping-pong kernel): while one group stores its tile, the other group multiplies.
 using Tile = cute::Shape<cute::Int<SwigluGradientTile::rows>, cute::Int<SwigluGradientTile::columns>, cute::_64>;
 using Gemm = GemmWithStore<Plain, MainloopOf<Plain, Tile, cutlass::gemm::KernelPtrArrayTmaWarpSpecializedPingpong>,
                            SwigluGradientStore>;

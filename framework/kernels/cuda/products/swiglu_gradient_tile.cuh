@@ -24,8 +24,8 @@ struct SwigluGradientTile {
 
 /// Stores the tile. sums(i) are the thread's sums of the gradient of the activation, at place_of_sum(thread, i, 128).
 /// The 128 threads of a warp group must call this function, each with its index `thread`. The sums are rounded to bf16
-/// first, so that the results are those of separate kernels. The threads of a quad exchange words so that each thread
-/// loads and stores 16 adjacent bytes.
+/// first, so that the results equal the results of separate kernels. The threads of a quad exchange words so that each
+/// thread loads and stores 16 adjacent bytes.
 template <class Sums>
 __device__ __forceinline__ void store_swiglu_gradient_tile(const SwigluGradientTile& tile, const Sums& sums,
                                                            int thread) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void store_swiglu_gradient_tile(const SwigluGradientT
       float dot = 0;
 #pragma unroll
       for (int n = 0; n < items; ++n) {
-        uint32_t word[4];  // of four blocks of eight columns, then of one block
+        uint32_t word[4];  // words of four blocks of eight columns; after the exchange, words of one block
 #pragma unroll
         for (int b = 0; b < 4; ++b) {
           const int sum = first + (n * 4 + b) * 4;
