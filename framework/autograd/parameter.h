@@ -22,7 +22,7 @@ using device::Device;
 
 /// Rule for the initial values of a parameter. Each value, before it is rounded to the dtype, depends only on the rule,
 /// the seed, the parameter's name and the element's global index. The value does not depend on the parallel layout. For
-/// stacked tensors, the name and the index are those of the single tensor.
+/// stacked tensors, the rule uses the name of the single tensor and the index in this tensor.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
   double value = 0.02;  // normal: the standard deviation (the mean is 0); constant: the value
@@ -126,7 +126,7 @@ class Parameter {
   const Tensor& gradient_to_add(Stream& stream);
   /// Returns the memory for one of the `contributions` that a micro-batch makes to the gradient, and the mode in which
   /// the caller must write it. If there is only one contribution, the storage may provide memory in the dtype of the
-  /// weights, to which the contribution is rounded.
+  /// weights. The caller then rounds the contribution to this dtype.
   GradientTarget next_gradient_target(int64_t contributions = 1);
 
   /// Returns this rank's shard of the local weights, as a range of flat indices. The ranks that sum the same gradient
@@ -149,7 +149,7 @@ class Parameter {
   struct Sharding {
     FlatRange share;
     bool owns_share_only = false;
-    bool counts = true;  // see counts(); true in one of the groups of ranks with the same weights
+    bool counts = true;  // see counts(); true in one of the groups of ranks that hold the same weights
   };
   void shard(const Sharding& sharding);
   /// Makes the local weights use `memory`.

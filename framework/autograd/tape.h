@@ -48,7 +48,7 @@ class Backward {
                   const std::function<void(const Tensor& out, const Tensor& so_far)>& write);
   /// Removes and returns the gradient accumulated so far for input `index`; undefined if there is none.
   Tensor take_gradient(size_t index);
-  /// True if input `index` needs a gradient. If not, the pullback may skip computing it.
+  /// True if input `index` needs a gradient. If false, the pullback need not compute this gradient.
   bool wants(size_t index) const;
   /// Returns the gradient of the op's output `index`; undefined if this output got no gradient.
   const Tensor& output_gradient(size_t index) const;

@@ -1,5 +1,5 @@
 // Duel between two implementations of a computation. The plain implementation is always correct. The candidate may be
-// faster, but on a card on which it was never tested, it may be wrong or slow.
+// faster, but it may be wrong or slow on a card on which it was never tested.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,7 @@ class Duel {
  public:
   enum class Winner : uint8_t { plain, candidate };
 
-  /// Returns the results of a first call of `plain`, whose exceptions are propagated. Before the return, runs a
+  /// Returns the results of a first call of `plain`. Exceptions of this call are propagated. Before the return, runs a
   /// contest: both implementations run several times. An exception during the contest ends the contest, and
   /// score().failure keeps its message. After a contest without an exception, the stream is idle. The tolerance depends
   /// on `terms`, the largest number of terms that are summed for an element, and on the least precise dtype of the

@@ -100,10 +100,10 @@ inline int64_t tokens_of_expert(int64_t tokens, int64_t slots, int64_t experts, 
 struct ExpertChoiceKernels {
   /// Computes ids [T, K] (i32; -1: empty slot) from scores [T, E] (acc). A scope consists of `scope_tokens` consecutive
   /// tokens; the last scope may be shorter. In a scope of n tokens, every expert chooses tokens_of_expert(n, K, E,
-  /// factor) tokens. It chooses the tokens with the highest scores (NaN counts as -infinity; the earlier token wins a
-  /// tie). A token keeps the experts with its highest scores, in descending order (the lower index wins a tie). Token t
-  /// is in row rows[t] (i64 [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] = -1 is
-  /// padding, which is not among the n tokens. Rows without a token have only empty slots.
+  /// factor) tokens. The expert chooses the tokens with the highest scores (NaN counts as -infinity; the earlier token
+  /// wins a tie). A token keeps the experts with its highest scores, in descending order (the lower index wins a tie).
+  /// Token t is in row rows[t] (i64 [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] =
+  /// -1 is padding, which is not among the n tokens. Rows without a token have only empty slots.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens, double factor)>
       choose;
   /// Computes weights[t, k] = scores[t, ids[t, k]], or 0 for an empty slot.
@@ -134,8 +134,8 @@ struct RouterLoss {
 };
 
 /// Statistics of routing, and the losses computed from them. A scope is a set of tokens. segment[T] (i32) is the scope
-/// of each token; -1 means no scope (padding). If `segment` is undefined, all tokens are in scope 0. The gradients are
-/// those of weight * loss, without `share`, rounded to acc.
+/// of each token; -1 means no scope (padding). If `segment` is undefined, all tokens are in scope 0. The kernels
+/// compute the gradients of weight * loss, without `share`, rounded to acc.
 struct RouterLossKernels {
   /// Sets counts[S, E] (i64) to the number of slots in ids [T, K] (i32, -1: none) by scope and expert. S is the number
   /// of scopes. Adds the sums over scopes to totals[E] (i64). Either counts or totals may be undefined.

@@ -34,9 +34,9 @@ struct RotaryKernels {
 };
 
 /// Parameters of an attention call. The query in row i of a sequence is at position i + query_offset. The query sees
-/// the keys j of its document, first[i] <= j < last[i]. If `causal` is true, the query sees only keys j <= i +
-/// query_offset. If `window` is positive, the query sees only keys j > i + query_offset - window. `first` and `last`
-/// are i32 [B, S]; if they are undefined, a document is the whole sequence.
+/// (attends to) the keys j of its document, first[i] <= j < last[i]. If `causal` is true, the query sees only keys j <=
+/// i + query_offset. If `window` is positive, the query sees only keys j > i + query_offset - window. `first` and
+/// `last` are i32 [B, S]; if they are undefined, a document is the whole sequence.
 struct AttentionShape {
   int64_t sequences, queries, keys;  // number of sequences B; positions of q, and of k and v, per sequence
   double scale;                      // usually 1 / sqrt(C)
@@ -47,7 +47,7 @@ struct AttentionShape {
   /// not counted. If `documents` is not 0, `first` and `last` must divide each sequence into documents without gaps,
   /// and all rows of a document must have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
-  int64_t window = 0;  // a query sees no key that is `window` or more positions before it; 0: no window
+  int64_t window = 0;  // a query sees no key that is `window` or more positions before the query; 0: no window
   /// Number of elements at the start of each head of v and dout that may differ from zero; 0: all elements. The
   /// remaining elements of out and dv are zero. Some backends do not compute the remaining elements.
   int64_t value_size = 0;
@@ -86,8 +86,8 @@ struct AttentionKernels {
   /// Merges the attention over one more block of keys into the attention over the previous keys. The previous attention
   /// is sum[T, H, C] and sum_log_sum_exp[T, H] (both acc). The attention over the block is block[T, H, C] and
   /// block_log_sum_exp[T, H] (acc). The weights of the two attentions follow from their log-sum-exps (Liu et al. 2023,
-  /// section 3). If a row saw no key of the block (-inf), its sum does not change, even if `block` contains NaN in this
-  /// row.
+  /// section 3). The sum of a row that saw no key of the block (-inf) does not change, even if `block` contains NaN in
+  /// this row.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
       merge;

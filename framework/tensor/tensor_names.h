@@ -1,5 +1,5 @@
 // Names of the libraries base and device that belong to the vocabulary of tensors. A source file with `using namespace
-// tensor` sees all of them.
+// tensor` can use all of these names.
 #pragma once
 
 #include "framework/base/dtype.h"

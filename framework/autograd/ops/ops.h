@@ -52,9 +52,9 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
 /// Like rotary(q, k), for one tensor x[T, H, C].
 Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
 /// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. The T of q differs from
-/// the T of k and v if AttentionShape::queries differs from AttentionShape::keys. `first` and `last` bound the keys
-/// that each query sees and may be undefined; see AttentionShape. `sinks` contains one sink per head, or no sinks; see
-/// sinks.h.
+/// the T of k and v if AttentionShape::queries differs from AttentionShape::keys. `first` and `last` bound the keys to
+/// which each query attends, and may be undefined; see AttentionShape. `sinks` contains one sink per head, or no sinks;
+/// see sinks.h.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
                 const AttentionShape& shape, const AttentionSinks& sinks = {});
 
@@ -116,12 +116,12 @@ struct CrossEntropyOptions {
   std::optional<int64_t> block_rows{};
   /// Bias of the logits, [V]; null: none. It must be in the accumulator dtype.
   Parameter* bias = nullptr;
-  /// Dtype in which logits are stored: the accumulator dtype, or the dtype of x, which halves their memory if x is
-  /// bf16. If empty, the accumulator dtype. Losses and gradients are always computed in the accumulator dtype.
+  /// Dtype in which logits are stored: the accumulator dtype or the dtype of x. The dtype of x halves their memory if x
+  /// is bf16. If empty, the accumulator dtype. Losses and gradients are always computed in the accumulator dtype.
   std::optional<Dtype> logits_dtype{};
 
-  /// Returns the dtype of the logits for x in `dtype`. Throws std::logic_error, which names `op`, if logits_dtype is
-  /// neither of the two dtypes.
+  /// Returns the dtype of the logits for x in `dtype`. Throws std::logic_error, with `op` in the message, if
+  /// logits_dtype is neither of the two dtypes.
   Dtype dtype_of_logits(std::string_view op, Dtype dtype) const;
 };
 /// Returns the sum over valid tokens of -log softmax(x w^T + bias)[target], a scalar [1] in the accumulator dtype.

@@ -13,7 +13,7 @@ namespace hexad::autograd {
 class AttentionSinks {
  public:
   AttentionSinks() = default;
-  /// Takes the sinks from `logits` [heads] in the accumulator dtype, which must outlive the tape.
+  /// Takes the sinks from `logits` [heads] (accumulator dtype). `logits` must outlive the tape.
   explicit AttentionSinks(Parameter& logits) : logits_(&logits) {}
   /// Returns the sinks of the heads from `head` on, counted from the first head of this object.
   AttentionSinks from(int64_t head) const;

@@ -59,7 +59,7 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
 }
 
 /// Returns an estimate of the multiply-adds of a forward pass without documents. With a causal mask, each query is
-/// assumed to see half of the keys. With a window, it sees at most the keys of the window.
+/// assumed to see half of the keys. With a window, each query is assumed to see at most the keys of the window.
 double multiply_adds(const AttentionProblem& p, int64_t sequences) {
   const double seen = static_cast<double>(p.keys) * (p.causal ? 1 : 2);
   return static_cast<double>(sequences * p.heads * p.queries) * static_cast<double>(p.size) *

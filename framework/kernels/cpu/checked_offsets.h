@@ -9,8 +9,8 @@ namespace hexad::kernels::cpu {
 
 using base::require;
 
-/// Offsets of `groups` groups in `rows` rows. If the host has the offsets, they are copied and checked at the launch.
-/// Otherwise they are read from the tensor when the work runs.
+/// Offsets of `groups` groups in `rows` rows. Host offsets are copied and checked at the launch. Without host offsets,
+/// the device offsets are read when the work runs.
 class CheckedOffsets {
  public:
   CheckedOffsets(std::string_view op, const GroupOffsets& o, int64_t groups, int64_t rows)

@@ -9,8 +9,8 @@ namespace hexad::kernels::cpu {
 
 namespace {
 
-// The default is 1, not the number of cores, because a rank may have several threads, such as those of its lanes. Only
-// one of them may use all cores.
+// The default is 1, not the number of cores, because a rank may have several threads, such as the threads of its lanes.
+// Only one of these threads may use all cores.
 thread_local int threads_of_kernels = 1;
 
 // Makes parallel loops run only on this thread during the lifetime of the object.

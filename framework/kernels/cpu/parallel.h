@@ -32,8 +32,8 @@ void parallel_for(int64_t count, int64_t grain, const Body& body) {
 /// elements.
 inline int64_t row_grain(int64_t width) { return 1 + 16384 / (width > 0 ? width : 1); }
 
-/// Returns the number of threads for a product. If there are several threads, each computes at least half a million
-/// multiply-adds, which take 10 to 20 microseconds.
+/// Returns the number of threads for a product. If there are several threads, each thread computes at least half a
+/// million multiply-adds, which take 10 to 20 microseconds.
 int threads_for(double multiply_adds);
 
 }  // namespace hexad::kernels::cpu

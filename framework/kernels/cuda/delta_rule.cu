@@ -84,7 +84,7 @@ struct Back {
   const sum_t<D>* dlast_state;  // null: counts as zero
   sum_t<D>*sums_q, *sums_k;     // [T, G, C]: gradients of the normalised queries and keys
   sum_t<D>* starts;             // [blocks, parts, C, U]: state before each part of kept_tokens tokens
-  sum_t<D>* decayed;            // [blocks, kept_tokens, C, U]: states of a part after their decay
+  sum_t<D>* decayed;            // [blocks, kept_tokens, C, U]: states in a part, after the decay
   sum_t<D>* gradient;           // [blocks, C, U]: gradient of the state
   sum_t<D>* columns;            // [blocks, 3, U]: v - k S, gradient of strength * (v - k S), addends of dlog_decay
   int64_t parts;

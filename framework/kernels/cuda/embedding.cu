@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(threads) forward_kernel(Rows<D> out, Rows<D> t
 template <class A, class D, int N>
 __global__ void __launch_bounds__(max_threads, 2)
     backward_kernel(Rows<A> dtable, Rows<D> dout, const int32_t* ids, const int32_t* tokens, int count) {
-  // Elements are loaded as raw bits. As bf16 elements, they would use twice as many registers.
+  // Elements are loaded as raw bits. Elements of type bf16 would use twice as many registers.
   using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint2), uint2, Vector<D, N>>;
   const int begin = static_cast<int>(blockIdx.x), id = ids[begin];
   if (id < 0 || (begin > 0 && ids[begin - 1] == id)) return;

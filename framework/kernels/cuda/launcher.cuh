@@ -17,7 +17,7 @@ void start_kernel([[maybe_unused]] std::string_view op, void (*kernel)(Parameter
   kernel<<<blocks, threads, shared, stream>>>(arguments...);
 }
 
-/// Permits `kernel` to use `bytes` of dynamic shared memory per block, which may exceed the default maximum.
+/// Permits `kernel` to use `bytes` of dynamic shared memory per block. `bytes` may exceed the default maximum.
 template <class... Parameters>
 cudaError_t allow_shared(void (*kernel)(Parameters...), size_t bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));

@@ -249,8 +249,8 @@ void with_types(std::string_view op, const Tensor& main, const Tensor& gradient,
   });
 }
 
-/// Returns the address of the first element of a gradient, a moment, main weights or rests, whose dtype is the
-/// accumulator dtype or bf16.
+/// Returns the address of the first element of `t`: a gradient, a moment, main weights or rests. The dtype of `t` is
+/// the accumulator dtype or bf16.
 template <class D>
 D* acc_or_bf16(const Tensor& t) {
   return pointer<std::conditional_t<std::is_same_v<D, __nv_bfloat16>, bf16, D>>(t);

@@ -10,8 +10,8 @@ namespace {
 // Number of threads of a block for narrow rows, and maximum number of threads. Rows that are too wide for the maximum
 // are not held in registers.
 constexpr int narrow_threads = 128, max_threads = 256;
-// Number of threads of a block in backward, and maximum number of threads if each thread has `held` vectors. Both are
-// large, because there is only one block per partial sum.
+// Number of threads of a block in backward, and maximum number of threads if each thread has `held` vectors. Both
+// numbers are large, because there is only one block per partial sum.
 constexpr int backward_threads = 256;
 constexpr int max_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
 
@@ -133,7 +133,8 @@ __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)
 
 /// Computes dx = dresidual + r * (g * dy - n * mean(g * dy * n)), with n = x * r. r is the inverse root mean square,
 /// and g is the gain. Each block also computes one partial sum of the gain's gradient. Each thread has `held` vectors
-/// of columns in every row of its group. A thread processes `rows` rows at a time, whose loads are in flight together.
+/// of columns in every row of its group. A thread processes `rows` rows at a time, with the loads of these rows in
+/// flight together.
 template <class D, int held, int rows>
 __global__ void __launch_bounds__(max_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
   using A = sum_t<D>;

@@ -12,7 +12,7 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-// Addend of the sum of the chosen scores, as in DeepSeek-V3. Prevents 0/0 if all of them are zero.
+// Addend of the sum of the chosen scores, as in DeepSeek-V3. Prevents 0/0 if all chosen scores are zero.
 constexpr double tiny = 1e-20;
 constexpr int warps = 4, threads = warps * warp_size;
 constexpr unsigned whole_warp = 0xffffffffu;

@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(total_threads)
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-/// Writes the sum of the partial sums to out[0], or adds it to out[0]. Runs as a single block.
+/// Writes the sum of the partial sums to out[0], or adds the sum to out[0] if `replace` is false. Runs as a single
+/// block.
 template <class Out>
 __global__ void __launch_bounds__(final_threads)
     add_totals(Out* out, const double* partials, int64_t count, bool replace) {

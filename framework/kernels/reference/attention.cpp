@@ -93,7 +93,7 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
   });
 }
 
-// Computes P from the saved log-sum-exp, then:
+// Computes the probabilities P from the saved log-sum-exp, then:
 // - dV = P^T dO
 // - dS = P * (dO V^T - <dO, O>)
 // - dQ = scale * dS K

@@ -19,7 +19,8 @@ double rounded_at_random(double value, uint32_t random) {
   return static_cast<double>(result);
 }
 
-// Returns the main weights. If the slice has rests, also clears the signs of V, because these signs are marks.
+// Returns the main weights. If the slice has rests, also clears the signs of V, because these signs are marks
+// (base/main_weight.h).
 Array load_main(const AdamwSlice& slice, Array& V) {
   if (!has_rests(slice)) return load(slice.main);
   Array W = load(slice.weights);

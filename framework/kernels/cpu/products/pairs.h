@@ -93,9 +93,9 @@ void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
   }
 }
 
-/// Writes the transpose of 16 x 16 pairs in memory, whose rows are `stride` bytes apart, to `to`. Each register loads
-/// the same range of 16 bytes from four rows whose indices differ by four. Pairs are then exchanged only within 128
-/// bits. This method needs half as many shuffles as loading whole rows.
+/// Writes to `to` the transpose of 16 x 16 pairs in memory. The rows of these pairs are `stride` bytes apart. Each
+/// register loads the same range of 16 bytes from four rows whose indices differ by four. Pairs are then exchanged only
+/// within 128 bits. This method needs half as many shuffles as loading whole rows.
 void transpose_from(float* to, const void* from, int64_t stride) {
   const char* p = static_cast<const char*>(from);
   const auto part = [&](int row, int quarter) {

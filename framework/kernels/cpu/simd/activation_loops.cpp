@@ -33,7 +33,7 @@ void weighted_swiglu_forward(T* out, const T* gate, const T* up, A weight, int64
   }
 }
 
-// Reads all values of an element before it writes any, because results may overwrite operands.
+// Reads all values of an element before writing any, because results may overwrite operands.
 template <class T, class A = acc_t<T>>
 A weighted_swiglu_backward(T* dgate, T* dup, T* product, const T* dout, const T* gate, const T* up, A weight,
                            int64_t n) {
@@ -73,7 +73,7 @@ void clamped_swiglu_forward(T* out, const T* gate, const T* up, A weight, A slop
   }
 }
 
-// Reads all values of an element before it writes any, because results may overwrite operands.
+// Reads all values of an element before writing any, because results may overwrite operands.
 template <class T, class A = acc_t<T>>
 A clamped_swiglu_backward(ClampedSwigluRow<T> row, int64_t n) {
   T *const dgate = row.dgate, *const dup = row.dup;

@@ -78,7 +78,7 @@ inline float exp_of(float x) {
 }
 
 /// Returns 1 / d for 1 <= d < 2^126 with an error of at most 2 ulp. Computes an estimate from the bits of d and refines
-/// it by three Newton steps. A vector division would occupy its unit twice as long.
+/// it by three Newton steps. A vector division would occupy its execution unit twice as long.
 inline float reciprocal_of(float d) {
   float r = __builtin_bit_cast(float, 0x7ef311c7u - __builtin_bit_cast(uint32_t, d));
   r = fma_of(r, fma_of(-d, r, 1.0f), r);

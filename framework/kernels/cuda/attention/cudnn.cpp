@@ -44,7 +44,7 @@ struct Cudnn {
 constexpr int64_t max_documents = 1024;
 
 /// True if the call may suit cuDNN. The call must be bf16, with more than one query per sequence and as many keys as
-/// queries. The only masks allowed are at most max_documents documents whose number is known
+/// queries. Two masks are allowed: at most max_documents documents, if their number is known
 /// (AttentionShape::documents), and a causal mask aligned at the top left. Rows must begin at multiples of 16 bytes,
 /// the size of a head must be a multiple of 8, and the scale must be finite. cuDNN checks the remaining conditions.
 template <class... Tensors>

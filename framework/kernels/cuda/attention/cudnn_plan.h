@@ -20,8 +20,8 @@ struct HeadStrides {
   auto operator<=>(const HeadStrides&) const = default;
 };
 
-/// Parameters of a call on which its plan depends, for bf16 tensors of `sequences` times `positions` tokens. A token
-/// sees its whole sequence or, if there are documents, its document. If `causal` is true, a token sees only itself and
+/// Parameters of a call that determine its plan, for bf16 tensors of `sequences` times `positions` tokens. A token sees
+/// its whole sequence or, if there are documents, its document. If `causal` is true, a token sees only itself and
 /// earlier tokens.
 struct AttentionProblem {
   bool backward = false, causal = true, deterministic = false;

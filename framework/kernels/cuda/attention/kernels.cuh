@@ -16,7 +16,7 @@ struct ForwardOperands {
 template <class D>
 struct BackwardOperands {
   HeadRows<D> dq, dk, dv, dout, q, k, v;
-  const sum_t<D>*log_sum_exp, *mean;  // [B S, H]; mean = <dout, out>, the sum of P dP
+  const sum_t<D>*log_sum_exp, *mean;  // [B S, H]; mean = <dout, out>: sum over keys of probability * its gradient
   Visible visible;
   AttentionSizes sizes;
   sum_t<D> scale;

@@ -1,6 +1,6 @@
-// Backward pass of attention for every element type and head size, without atomics. P is recomputed from the saved
-// log-sum-exp. dS = scale * P * (dO V^T - <dO, O>), dQ = dS K, dK = dS^T Q, dV = P^T dO. One kernel sums over keys, and
-// another sums over queries.
+// Backward pass of attention for every element type and head size, without atomics. The probabilities P are recomputed
+// from the saved log-sum-exp. dS = scale * P * (dO V^T - <dO, O>), dQ = dS K, dK = dS^T Q, dV = P^T dO. One kernel sums
+// over keys, and another sums over queries.
 #include "framework/kernels/cuda/attention/kernels.cuh"
 #include "framework/kernels/cuda/attention/plain.cuh"
 

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
   auto& shared = dynamic_shared<Shared<Width>>();
   const AttentionSizes& n = p.sizes;
   const auto [turn, head, sequence] = place_of(blockIdx.x, blocks_per_head, n.heads);
-  const int64_t block = blocks_per_head - 1 - turn;  // causal: the last rows take longest, so they begin first
+  const int64_t block = blocks_per_head - 1 - turn;  // causal mask: the last rows take longest, so they begin first
   const int64_t key_head = head / (n.heads / n.key_heads), query_tiles = tiles_of(n.queries);
   const HeadTile<__nv_bfloat16> q = head_tile(p.q, sequence, n.queries, block * block_rows, block_rows, head);
   const TileRange* tile = p.visible.tiles + sequence * query_tiles + 2 * block;

@@ -39,7 +39,7 @@ uint32_t alignment_of(const void* p) {
 }
 
 /// A product in the terms of cuBLASLt, which uses column-major matrices. In memory, a row-major matrix [r, c] whose
-/// rows are `stride` elements apart equals a column-major c x r matrix with leading dimension `stride`, its transpose.
+/// rows are `stride` elements apart equals its transpose, a column-major c x r matrix with leading dimension `stride`.
 /// The product out = left right is therefore out^T = right^T left^T for cuBLASLt:
 ///
 ///   our product                             | m, n, k     | A                     | B

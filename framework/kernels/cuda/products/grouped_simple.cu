@@ -33,8 +33,8 @@ struct Scratch {
   A left[depth][tile + 1], right[depth][tile + 1];
 };
 
-/// Loads terms [first, first + depth) of the lines of a tile. Writes zeros for elements outside the factor, which are
-/// not read. Adjacent threads read adjacent elements.
+/// Loads terms [first, first + depth) of the lines of a tile. Elements outside the factor are not read; zeros are
+/// written in their place. Adjacent threads read adjacent elements.
 template <class A, class D, Terms terms>
 __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, int64_t first, int64_t count) {
   for (int i = static_cast<int>(threadIdx.x); i < tile * depth; i += threads) {
@@ -46,7 +46,7 @@ __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, i
 }
 
 /// Computes a tile of the product, for the lines that exist. Writes the sum over `count` terms, in order, to each
-/// out[i, j], or adds it to out[i, j]. All threads must call this function.
+/// out[i, j], or adds the sum to out[i, j] if `add` is true. All threads must call this function.
 template <class Out, class D, Terms l, Terms r>
 __device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& left, const Lines<D, r>& right,
                               int64_t count, bool add, Scratch<sum_t<D>>& scratch) {
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(threads) order_groups(int64_t* order, const in
 }
 
 /// Computes dw[e, features, width] = dy^T x over the rows of group e, or adds this product to dw if `add` is true. A
-/// block computes 64 x 64 elements of one group: the tile whose ticket is the number of the block.
+/// block computes 64 x 64 elements of one group: the tile whose ticket (tile_order.h) is the number of the block.
 template <class D, class Out>
 __global__ void __launch_bounds__(threads)
     columns_by_rows(Out* dw, const D* dy, const D* x, const int64_t* offsets, WeightTiles tiles, int64_t features,
