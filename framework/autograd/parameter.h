@@ -86,11 +86,11 @@ class Parameter {
   /// computes this gradient together with other gradients, nothing reads the result.
   bool trainable() const { return !spec_.frozen; }
 
-  /// Returns the local weights and keeps them in memory while the result exists. Call hold() if the weights are read
-  /// more than once, together with weights of other parameters, or in an order that depends on data. Starts to gather
-  /// the weights in the order of `stream` if they are not in memory. hold() and use() are collective if
-  /// weights_are_resident() is false: all ranks that share the parameters must call them for the same parameters in the
-  /// same order.
+  /// Returns the local weights and keeps them in memory while the result exists. Call hold() instead of use() if the
+  /// weights are read more than once, together with weights of other parameters, or in an order that depends on data.
+  /// Starts to gather the weights in the order of `stream` if they are not in memory. hold() and use() are collective
+  /// if weights_are_resident() is false: all ranks that share the parameters must call them for the same parameters in
+  /// the same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
   /// because the next use() or hold() of another parameter may free these weights.

@@ -49,8 +49,8 @@ class WeightStorage {
 class GradientStorage {
  public:
   virtual ~GradientStorage() = default;
-  /// Binds memory for the main gradient of `p` (Parameter::bind_gradient). Called when the gradient is needed and has
-  /// no memory.
+  /// Binds memory for the main gradient of `p` (Parameter::bind_gradient). A parameter calls this function when its
+  /// gradient is needed and has no memory.
   virtual void allocate_gradient(Parameter& p) = 0;
   /// Returns the memory for the only contribution of a micro-batch to the gradient of `p`, and the mode of the write.
   /// The caller must write the contribution.

@@ -124,7 +124,8 @@ void Backward::save_for_weights(const std::vector<Tensor>& tensors) {
   saved_by_pullback_ = Saved(std::move(kept), stream);
 }
 
-// Throws if the op that computed input `index` was replayed by replay_from(): the gradient would be lost.
+// Throws std::logic_error if replay_from() replayed the op that computed input `index`, because the gradient would be
+// lost.
 void Backward::check_not_replayed(size_t index) const {
   require(inputs_[index] < replayed_from_, "[tape] an op gives a gradient to its input ", index,
           ", which comes from an op that backward has already replayed; expected an op that is replayed later");

@@ -25,8 +25,8 @@ class ComputeShare {
 /// Returns the share that kernels called from this thread may use; 1 if there is no limit.
 double compute_share();
 
-/// Returns how many of `multiprocessors` multiprocessors a product may use under `share`. The result is even and at
-/// least two, because thread blocks run in pairs.
+/// Returns the number of multiprocessors, out of `multiprocessors`, that a product may use if its share is `share`. The
+/// result is even and at least two, because thread blocks run in pairs.
 int capped_multiprocessors(int multiprocessors, double share);
 
 }  // namespace hexad::kernels

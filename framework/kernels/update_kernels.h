@@ -57,7 +57,7 @@ struct AdamwStep {
 };
 
 /// Part of a parameter that one launch updates. The tensors are flat and have the same length. main is acc; the
-/// gradient is acc or bf16. m and v are both acc or, if acc is f32, both bf16. `weights` is the model's copy of the
+/// gradient is acc or bf16. m and v are both acc, or both bf16 if acc is f32. `weights` is the model's copy of the
 /// weights. It has any floating dtype, receives the rounded result, and may be main.
 ///
 /// If `weights` is bf16, `main` may instead be a bf16 tensor whose bits are the 16-bit remainders ("rests") of the main

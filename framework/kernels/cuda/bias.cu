@@ -23,7 +23,7 @@ struct Sharing {
     return {lanes, (vectors + lanes - 1) / lanes};
   }
   __host__ __device__ int rows() const { return threads / lanes; }
-  /// Row of this thread within the block, and index of the thread's vector in that row.
+  /// Return the row of this thread within the block, and the index of the thread's vector in that row.
   __device__ int row() const { return static_cast<int>(threadIdx.x) / lanes; }
   __device__ int64_t vector() const { return blockIdx.x % across * lanes + static_cast<int>(threadIdx.x) % lanes; }
   __device__ int64_t block() const { return blockIdx.x / across; }

@@ -25,7 +25,7 @@ struct Operands {
   A scale;
 };
 
-/// Returns the logit of the target, or NaN if the target is not below the size of the vocabulary. The loss is then NaN,
+/// Returns the logit of the target, or NaN if the target is at least the size of the vocabulary. The loss is then NaN,
 /// and the step is skipped.
 template <class L, class D>
 __device__ __forceinline__ sum_t<L> logit_of(const Operands<L, D>& o, int64_t row, int32_t target) {
@@ -39,7 +39,7 @@ constexpr int held_elements = 32, max_threads = 1024;
 template <class L>
 constexpr int held = held_elements / wide<L>;  // vectors of a row per thread
 
-/// Returns the number of threads with which losses_of_rows() holds a row.
+/// Returns the number of threads that losses_of_rows() needs to keep a row in registers.
 template <class L>
 int threads_of_row(int64_t vocabulary) {
   return static_cast<int>(blocks_of(vocabulary / wide<L>, held<L> * warp_size)) * warp_size;

@@ -13,9 +13,10 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-// Threads of a block of choose_kernel. Its blocks are as large as possible, because there may be few experts.
+// Number of threads of a block of choose_kernel. These blocks are as large as possible, because there may be few
+// experts.
 constexpr int choosers = 1024;
-constexpr int threads = 128;  // threads of a block of the other kernels
+constexpr int threads = 128;  // number of threads of a block of the other kernels
 
 template <class A>
 struct Operands {

@@ -18,8 +18,8 @@ inline constexpr int64_t max_blocks_x = INT32_MAX, max_blocks_y = 65535;
 inline constexpr int max_threads_of_block = 1024;
 
 /// Bytes of shared memory per block. Every kernel may use `usual_shared_memory`. A kernel may request up to
-/// `common_shared_memory` on every card from compute capability 8.0 on. This limit is the limit of 8.6, 8.9 and 12.0,
-/// the smallest of all. On 8.0, a kernel may request up to `max_shared_memory`.
+/// `common_shared_memory` on every card from compute capability 8.0 on. Cards of 8.6, 8.9 and 12.0 have this limit, the
+/// smallest of all. On 8.0, a kernel may request up to `max_shared_memory`.
 inline constexpr size_t usual_shared_memory = size_t{48} << 10, common_shared_memory = size_t{99} << 10,
                         max_shared_memory = size_t{163} << 10;
 

@@ -29,7 +29,7 @@ struct Columns {
   }
 };
 
-/// True if the logits store the exponentials between the two kernels without rounding.
+/// True if `logits` keeps the exponentials of start_kernel, without rounding, until finish_kernel reads them.
 template <class L>
 constexpr bool keeps_exponentials = std::is_same_v<L, sum_t<L>>;
 

@@ -24,7 +24,7 @@ int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step;
 struct Lines {
   const uint16_t* data;
   int64_t stride;
-  bool contiguous;  // true: `stride` is between lines; false: between terms
+  bool contiguous;  // true: `stride` separates lines; false: `stride` separates terms
 
   const uint16_t* at(int64_t line, int64_t term) const {
     return data + (contiguous ? line * stride + term : line + term * stride);

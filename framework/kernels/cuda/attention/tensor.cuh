@@ -28,7 +28,7 @@ struct alignas(16) SharedTile {
 
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / warp_size; }
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) % warp_size; }
-/// Row (0 to 7), and first of the two columns, of this lane in a fragment of sums.
+/// Return the row (0 to 7), and the first of the two columns, of this lane in a fragment of sums.
 __device__ __forceinline__ int lane_row() { return lane_index() / 4; }
 __device__ __forceinline__ int lane_column() { return lane_index() % 4 * 2; }
 

@@ -13,7 +13,8 @@
 namespace hexad::kernels::cuda {
 
 /// Returns `rows` (positive) rounded up to a multiple of p / 8, where p is the largest power of two up to `rows`. The
-/// result is at most 12.5% larger. There are eight results per power of two. Numbers up to 16 do not change.
+/// result is at most 12.5% larger. From one power of two to the next, there are at most eight different results.
+/// Numbers up to 16 do not change.
 constexpr int64_t rounded_rows(int64_t rows) {
   const auto step = std::max<int64_t>(1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rows))) / 8);
   return (rows + step - 1) / step * step;
