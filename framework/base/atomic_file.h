@@ -1,5 +1,5 @@
-// Files that appear under their final name only once they are complete. If writing fails, an existing file of that name
-// does not change.
+// Files that appear under their final name only once they are complete. An existing file of that name does not change
+// if writing fails.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class AtomicFile {
  public:
   /// Throws Error(resource) if the temporary file cannot be created.
   explicit AtomicFile(std::string path);
-  /// Removes the temporary file unless commit() has renamed it. `path` does not change.
+  /// Removes the temporary file if commit() has not renamed it. Does not change the file at `path`.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -24,10 +24,10 @@ class AtomicFile {
   /// Overwrites `count` bytes at `offset` that were appended earlier, such as a header whose values are known only at
   /// the end. Throws like append().
   void write_at(int64_t offset, const void* bytes, size_t count);
-  /// Syncs the file, renames it, and syncs the folder. Throws Error(resource), for example if the disk is full. After
-  /// an error, an existing file at `path` is unchanged, unless only the sync of the folder failed. In that case, the
-  /// new file is in place, as the error message says. If `reached` is not empty, calls it with "file written", "file
-  /// synced" and "file renamed"; a test may throw from `reached`.
+  /// Syncs the file, renames it, and syncs the folder. Throws Error(resource) if one of these steps fails, for example
+  /// because the disk is full. An existing file at `path` is unchanged if the first sync or the rename fails. The new
+  /// file is in place, as the error message says, if the sync of the folder fails. Calls `reached` with "file written",
+  /// "file synced" and "file renamed" if `reached` is not empty; a test may throw from `reached`.
   void commit(const std::function<void(std::string_view point)>& reached = {});
 
  private:

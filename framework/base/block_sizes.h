@@ -17,10 +17,10 @@ struct BlockSizes {
   int64_t optimizer_elements = int64_t{1} << 20;
   // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks, except the last piece.
   int64_t sum_bytes = 64 << 10;
-  // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast as a whole, unless the buffers of a
-  // sum would exceed scratch_bytes. For such tensors, latency matters more than bandwidth. Larger tensors are cut into
-  // messages. The maximum size of a message is at least message_bytes, unless scratch_bytes requires smaller messages.
-  // message_bytes must be a multiple of 64.
+  // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast as a whole if the buffers of the sum
+  // fit into scratch_bytes, because latency matters more than bandwidth for small tensors. Larger tensors are cut into
+  // messages. The maximum size of a message is at least message_bytes, except where scratch_bytes requires smaller
+  // messages. message_bytes must be a multiple of 64.
   int64_t whole_bytes = 8192, message_bytes = 16384;
   // parallel/comm: in groups of at most direct_ranks ranks, every rank sends small tensors to every other rank. In
   // larger groups, a rank sends small tensors to few ranks, which pass them on, and all buffers of a sum together have

@@ -9,9 +9,9 @@ namespace hexad::base {
 /// although this thread did not sleep. Not thread-safe.
 class CoreWatch {
  public:
-  /// Returns true if other threads have needed the core since this object last asked the operating system or, at the
-  /// first call, since the calling thread started. After the operating system has reported such a need, returns true
-  /// for 50 ms without asking again.
+  /// Returns true if other threads have needed the core since the last query of the operating system. The first call
+  /// covers the time since the calling thread started. After a query with the result true, returns true for 50 ms
+  /// without another query.
   bool is_wanted();
 
  private:
@@ -20,8 +20,8 @@ class CoreWatch {
 };
 
 /// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. Does not
-/// spin if other threads needed the core at the end of the last spin and still need it, because one of them may be the
-/// awaited thread. Not thread-safe.
+/// spin if other threads needed the core at the end of the last spin and still need it, because the awaited thread may
+/// be one of these threads. Not thread-safe.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}

@@ -37,7 +37,8 @@ struct bf16 {
 int64_t size_of(Dtype dtype);
 /// Returns the name of the dtype in recipes and messages, for example "f32" or "bf16".
 std::string_view name_of(Dtype dtype);
-/// Inverse of name_of(). Throws Error(usage), whose message lists the legal names, if `name` is unknown.
+/// Returns the dtype whose name_of() is `name`. Throws Error(usage) if `name` is unknown; the message lists the legal
+/// names.
 Dtype dtype_from_name(std::string_view name);
 std::ostream& operator<<(std::ostream& out, Dtype dtype);
 inline bool is_floating(Dtype d) { return d == Dtype::f32 || d == Dtype::bf16 || d == Dtype::f64; }
@@ -85,8 +86,8 @@ using accumulator_t = typename AccumulatorOf<T>::type;
 /// Returns the Dtype of accumulator_t. It is the dtype of main gradients, router logits, losses and reductions.
 inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
-/// Calls f.template operator()<T>() for the T among Ts... whose dtype is `dtype`. If no T has this dtype, throws
-/// std::logic_error with a message that names `op` and `dtype`.
+/// Calls f.template operator()<T>() for the T among Ts... whose dtype is `dtype`. Throws std::logic_error if no T has
+/// this dtype; the message names `op` and `dtype`.
 template <class... Ts, class F>
 void with_dtype(std::string_view op, Dtype dtype, F&& f) {
   const bool found = ((dtype == dtype_of<Ts> && (f.template operator()<Ts>(), true)) || ...);

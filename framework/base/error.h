@@ -60,8 +60,8 @@ std::string cat(const Parts&... parts) {
 
 [[noreturn]] void fail_invariant(const std::string& message);
 
-/// Throws std::logic_error unless `ok` is true. Use it only for conditions that can fail only because of a bug. The
-/// message is built only if the condition fails.
+/// Throws std::logic_error if `ok` is false. Use require() only for conditions whose failure is a bug. The message is
+/// built only if `ok` is false.
 template <class... Parts>
 void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

@@ -14,17 +14,18 @@ struct Failure {
   ExitCode code = ExitCode::done;
 };
 
-/// Returns the failure that `e` reports. Its exit code is:
-/// - for an Error, its own;
-/// - for an error of the file system, `data`, but `resource` if memory, disk space or file descriptors are exhausted;
-/// - for another error of the system (output that cannot be printed, a thread that cannot be started), `resource`;
-/// - for lack of memory, `resource`;
-/// - for any other exception, 1, because it is a bug.
+/// Returns the failure that `e` reports. The exit code is:
+/// - the code of the Error if `e` is an Error;
+/// - `resource` for an error of the file system if memory, disk space or file descriptors are exhausted;
+/// - `data` for any other error of the file system;
+/// - `resource` for another error of the system, for example if output cannot be printed or a thread cannot be started;
+/// - `resource` for lack of memory;
+/// - 1 for any other exception, because it is a bug.
 Failure failure_of(const std::exception& e);
 
-/// Calls `work` and returns the failure that its exception reports, or an empty Failure if it throws none. Ranks can
-/// thus exchange their failures, so that none of them waits for a rank that has failed. If `work` is collective, it
-/// must throw the same exception on all ranks.
+/// Calls `work`. Returns the failure that an exception of `work` reports, or an empty Failure if `work` does not throw.
+/// The ranks can exchange these failures, so that no rank waits for a rank that has failed. A collective `work` must
+/// throw the same exception on all ranks.
 template <class F>
 Failure attempted(F&& work) {
   try {

@@ -12,7 +12,7 @@
 namespace hexad::base {
 
 /// Handle of the file operations of a rank. Copies refer to the same operations. Thread-safe: one thread does the work,
-/// and other threads may read its state.
+/// and other threads may call now().
 class FileWork {
  public:
   FileWork();
@@ -31,8 +31,8 @@ class FileWork {
     const FileWork* work_;
   };
   [[nodiscard]] Phase announce(std::string what) const { return Phase(*this, std::move(what)); }
-  /// Reports that `bytes` more bytes of `file` have been read, written or checked. If `bytes` is 0, reports any other
-  /// operation on the file.
+  /// Reports that `bytes` more bytes of `file` have been read, written or checked. A call with `bytes` = 0 reports
+  /// another operation on the file.
   void moved(std::string_view file, int64_t bytes = 0) const;
 
   struct State {

@@ -12,8 +12,8 @@ enum class LockProblem : uint8_t {
   other      // the file system has locks but cannot lock the file
 };
 
-/// Returns the reason for the error `error` (an errno) of flock() with LOCK_NB. Network file systems may return EACCES
-/// for a lock that is held, as fcntl() may.
+/// Returns the reason for the error `error` (an errno) of flock() with LOCK_NB. Network file systems may return EACCES,
+/// like fcntl(), for a lock that is held.
 constexpr LockProblem lock_problem(int error) {
   if (error == EWOULDBLOCK || error == EACCES) return LockProblem::held;
   const bool lacks = error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL || error == ENOTTY;

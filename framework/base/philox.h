@@ -40,7 +40,7 @@ class Philox {
   float uniform(uint64_t index) const;
   /// Returns a uniform number in [0, 1) with 53 random bits.
   double uniform_double(uint64_t index) const;
-  /// Returns a standard normal number (Box-Muller in float, as in normal.cpp).
+  /// Returns a standard normal number (Box-Muller in float; see normal.cpp).
   float normal(uint64_t index) const;
   /// Fills `out` with normal(first), normal(first + 1), ... This takes a few nanoseconds per number, because many
   /// numbers are computed together.

@@ -1,8 +1,8 @@
 // Stochastic rounding of floats to bf16: up or down at random, with the exact value as the expected value. Rounding to
-// nearest loses every change smaller than half the distance between bf16 numbers. This half is at least 2^-9 of the
-// value. Stochastic rounding keeps all changes on average: the result is a random walk around the exact value (Croci et
-// al. 2022, "Stochastic rounding: implementation, error analysis and applications"). Gupta et al. 2015 were the first
-// to train networks with it.
+// nearest loses every change smaller than half the distance between bf16 numbers. Half the distance is at least 2^-9 of
+// the value. Stochastic rounding keeps all changes on average: the result is a random walk around the exact value
+// (Croci et al. 2022, "Stochastic rounding: implementation, error analysis and applications"). Gupta et al. 2015 were
+// the first to train networks with it.
 //
 // The functions are always inlined, because their callers are compiled for several instruction sets and GPUs.
 #pragma once

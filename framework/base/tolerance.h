@@ -22,8 +22,8 @@ inline double unit_roundoff(Dtype dtype) {
 }
 
 /// Returns the permitted relative error of a result that is stored as `dtype` after sums of `reduction_length` terms in
-/// its accumulator type. The error grows with the square root of the length, because rounding errors of a sum behave
-/// like a random walk. The factors allow for a few operations before and after the sum.
+/// the accumulator type of `dtype`. The error grows with the square root of the length, because rounding errors of a
+/// sum behave like a random walk. The factors allow for a few operations before and after the sum.
 inline double tolerance(Dtype dtype, int64_t reduction_length) {
   if (!is_floating(dtype)) return 0;
   const double length = static_cast<double>(reduction_length > 1 ? reduction_length : 1);

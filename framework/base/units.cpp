@@ -18,7 +18,7 @@ std::string without_sign_of_zero(std::string text) {
 }
 
 /// Formats `value` with three significant digits, or with all digits of its integer part if these are more. Below 1,
-/// zeros at the end are omitted. If `whole` is true and `value` is an integer, formats it without decimals.
+/// zeros at the end are omitted. Formats `value` without decimals if `whole` is true and `value` is an integer.
 std::string three_digits(double value, bool whole) {
   const double size = std::abs(value);
   if (whole && value == std::round(value)) return fmt::format("{:.0f}", value);

@@ -26,8 +26,8 @@ std::string with_decimals(double value, int decimals);
 std::string with_digits(double value, int digits);
 /// Formats a loss, for example "3.4567"; "no targets" if `loss` is empty.
 std::string human_loss(std::optional<double> loss);
-/// Formats an MFU (model FLOPs utilization), for example "43.2%". Above 100%, adds that the peak is set or measured too
-/// low.
+/// Formats an MFU (model FLOPs utilization), for example "43.2%". Adds that the peak is set or measured too low if the
+/// MFU exceeds 100%.
 std::string human_mfu(double mfu);
 /// Formats an integer with thousands separators: "1,234,567".
 std::string grouped(int64_t value);

@@ -29,7 +29,8 @@ Sequence sequence_at(std::string_view s) {
   return {length, valid};
 }
 
-// Returns the number of bytes of `s` without an incomplete character at its end, which later bytes may complete.
+// Returns the number of bytes of `s` before an incomplete character at the end of `s`. Later bytes may complete this
+// character. Returns the size of `s` if there is no incomplete character.
 size_t whole_characters(std::string_view s) {
   for (size_t back = 1; back <= std::min<size_t>(3, s.size()); ++back) {
     const auto [length, valid] = sequence_at(s.substr(s.size() - back));

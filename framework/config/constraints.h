@@ -81,14 +81,14 @@ constexpr Constraint size_exactly(size_t n) { return {Constraint::Kind::size_exa
 struct Automatic {};
 inline constexpr Automatic automatic;
 
-/// Marks a text (also in an optional) or the texts of a list as paths of files or folders. If a recipe writes the
-/// value, the reader replaces a leading ~ or ~user by the home folder.
+/// Marks a text (also in an optional) or the texts of a list as paths of files or folders. The reader replaces a
+/// leading ~ or ~user by the home folder if a recipe writes the value.
 struct FilePath {};
 inline constexpr FilePath file_path;
 
 /// Returns the multiples of `of` on both sides of `value`, for messages: nearest_multiples(63, 8) is "56, 64".
-/// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". If `value` is itself a multiple, the result is
-/// `value` alone. A multiple that exceeds int64_t is omitted. `of` must be at least 1.
+/// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". The result is `value` alone if `value` is itself
+/// a multiple. A multiple that exceeds int64_t is omitted. `of` must be at least 1.
 std::string nearest_multiples(int64_t value, int64_t of);
 
 }  // namespace hexad::config

@@ -18,8 +18,8 @@ struct Position {
   int line = 0;                               // line number from 1; 0: the source as a whole
   int column = 0;                             // column number from 1; 0: unknown
 
-  /// Returns a text like "recipes/a.yaml:14". If `line` is 0, returns the source alone. Without a source, returns
-  /// "recipe".
+  /// Returns a text like "recipes/a.yaml:14". Returns the source alone if `line` is 0, and "recipe" if there is no
+  /// source.
   std::string text() const;
   /// True if the value is given on the command line.
   bool on_command_line() const;
@@ -30,8 +30,8 @@ struct Node {
   enum class Kind : uint8_t { null, scalar, list, map };
 
   Kind kind = Kind::null;
-  Position at{};        // location of the value, or of the key if this is a child of a map
-  std::string key{};    // key, if this is a child of a map; otherwise empty
+  Position at{};        // location of the value, or of the key if the node is a child of a map
+  std::string key{};    // key if the node is a child of a map; otherwise empty
   std::string text{};   // text of a scalar
   bool quoted = false;  // true for a quoted or block scalar, which is never a number, a boolean, `none` or `auto`
   std::vector<Node> children{};  // the children of a map are in the order of their sources, latest last
@@ -66,7 +66,7 @@ struct Budget {
 /// Overrides are merged in the same way. The value of an override is a list or map in brackets, a quoted text, or a
 /// plain text; an empty text and `null` are null. In the key path, an element of a list is named by its index.
 ///
-/// Throws Error(usage) that names the file, and the line if there is one, or the override. The errors are:
+/// Throws Error(usage) that names the override, or the file and, if known, the line. The errors are:
 /// - a file that cannot be read, or is not one YAML map
 /// - invalid UTF-8, control characters other than tabs and line ends, or invalid YAML syntax
 /// - several documents, duplicate or empty keys, anchors, aliases, tags, and merge keys

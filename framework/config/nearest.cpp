@@ -96,7 +96,7 @@ class Search {
     return problems_.known().find(key)->second.written ? Touched::file : Touched::never;
   }
 
-  // Returns the integer keys that the problem mentions. If the key of the rule is an integer, this key is the first.
+  // Returns the integer keys that the problem mentions. The key of the rule is the first if this key is an integer.
   std::vector<std::string> keys_of(const Problems::Problem& p, const std::string& text) const {
     std::vector<std::string> keys;
     const auto add = [&](const std::string& key) {
@@ -110,8 +110,9 @@ class Search {
     return keys;
   }
 
-  // Returns positive values to try for `key`, nearest to its current value first. They are 1, 2, 4, values at most
-  // `neighbours` from the current value, and multiples and divisors of the numbers in the rule's text.
+  // Returns positive values to try for `key`, nearest to the current value of `key` first. The values to try are 1, 2,
+  // 4, values at most `neighbours` from the current value, and multiples and divisors of the numbers in the rule's
+  // text.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *base::parsed_number<int64_t>(problems_.known().find(key)->second.value);
     std::set<int64_t> all{1, 2, 4};
@@ -143,8 +144,8 @@ class Search {
   }
 
   // Considers the values that satisfy all rules that are broken now, but break other rules. Returns a text like "2,
-  // with another batch.global" with the value that breaks the fewest rules. If several values break equally few rules,
-  // returns the nearest of these values.
+  // with another batch.global" with the value that breaks the fewest rules. Of several values that break equally few
+  // rules, the text contains the nearest.
   std::string value_that_breaks_least(const std::string& key, const std::string& rule, const std::string& text) {
     std::string best;
     size_t fewest = SIZE_MAX;

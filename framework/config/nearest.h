@@ -13,8 +13,8 @@ namespace hexad::config {
 /// In each of these three groups, suggests the first of the following that exists for a key:
 /// 1. The nearest values, at most one on each side of the current value, that satisfy all broken rules and break no
 ///    other rule.
-/// 2. The nearest values, at most one on each side, that satisfy this rule and break no other rule. The rules that
-///    remain broken must not mention the key.
+/// 2. The nearest values, at most one on each side, that satisfy the rule of the message and break no other rule. The
+///    rules that remain broken must not mention the key.
 /// 3. The value that satisfies all broken rules, but breaks rules of other keys. Of several such values, suggests the
 ///    value that breaks the fewest rules, together with the names of the other keys.
 ///

@@ -27,8 +27,8 @@ bool has_groups(std::string_view whole) {
   return true;
 }
 
-/// Returns the unsigned number `digits` as recipes accept it: without leading zeros, and with a digit on both sides of
-/// the point. Returns an empty text if `digits` is not a number or exceeds the range of a double.
+/// Returns the unsigned number `digits` in the form that recipes accept: without leading zeros, and with a digit on
+/// both sides of the point. Returns an empty text if `digits` is not a number or exceeds the range of a double.
 std::string accepted(std::string digits) {
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);

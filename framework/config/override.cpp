@@ -16,9 +16,9 @@ namespace {
 using base::ExitCode;
 using base::fail;
 
-/// Returns the child to which one step of a path on the command line refers. Creates a missing child of a map. If
-/// `node` is a scalar or empty, replaces it by a map. Throws Error(usage) if `node` is a list and `step` is not an
-/// index into it.
+/// Returns the child to which one step of a path on the command line refers. Creates a missing child of a map. Replaces
+/// `node` by a map if `node` is a scalar or empty. Throws Error(usage) if `node` is a list and `step` is not an index
+/// into it.
 Node& step_into(Node& node, std::string_view step, const Position& at) {
   if (node.kind == Node::Kind::list) {
     const auto index = base::parsed_number<size_t>(step);

@@ -73,7 +73,7 @@ void Problems::throw_if_any() const {
   if (!any()) return;
   std::vector<RecipeProblem> problems;
   for (const Problem& p : sorted()) {
-    const std::string first_word = p.line.substr(0, p.line.find(' '));  // the key if its section does not declare it
+    const std::string first_word = p.line.substr(0, p.line.find(' '));  // for an unknown key, the first word is the key
     problems.push_back({.source = p.at.source ? *p.at.source : "",
                         .line = p.at.line,
                         .key = !p.path.empty()   ? p.path

@@ -26,12 +26,12 @@ class Problems {
   void add_missing(std::string_view path, std::string_view what);
 
   /// True if report() has listed no problem with any of these keys or sections, with a key below them, or with a
-  /// section that contains them. Call it before a check that compares keys.
+  /// section that contains them. Call good() before a check that compares keys.
   bool good(std::initializer_list<std::string_view> paths) const;
 
   bool any() const { return !list_.empty(); }
-  /// Returns one line for each problem, sorted by position. If there are more than 50 problems, the text contains the
-  /// first 50 and ends in "... and n more".
+  /// Returns one line for each problem, sorted by position. The text contains only the first 50 problems and ends in
+  /// "... and n more" if there are more.
   std::string text() const;
   /// Throws a RecipeError with text() and the problems if there are any.
   void throw_if_any() const;

@@ -24,7 +24,7 @@ struct Context {
   std::vector<Unknown> unknown{};
 };
 
-/// A value's node and path. If the recipe does not contain the value, the node is nullptr, and errors are reported at
+/// A value's node and path. The node is nullptr if the recipe does not contain the value. Errors are then reported at
 /// the position of the section that declares the value.
 struct Place {
   const Node* node;
@@ -164,7 +164,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
   context.problems.add_known(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) {
-    // If the number does not fit into its type, the message names the narrower limits of the key.
+    // The message names the narrower limits of the key if the number does not fit into its type.
     Type narrow = type;
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));

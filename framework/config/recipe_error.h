@@ -12,7 +12,7 @@ namespace hexad::config {
 struct RecipeProblem {
   std::string source;   // path of a file, or a text like "command line: a.b=1"
   int line = 0;         // line number from 1; 0: the whole source, or unknown
-  std::string key;      // key, such as "model.moe.experts"; if the problem names no key, the first word of the message
+  std::string key;      // key, such as "model.moe.experts"; the first word of the message if the problem names no key
   std::string message;  // text without the position
 };
 

@@ -13,17 +13,16 @@ namespace hexad::config {
 
 /// A renamed key: in section `section`, for example "schedule.moe", the key `before` is now called `now`. An element of
 /// a list is named by its index, as in "stages.0.schedule.moe". `words` lists renamed values of the key as pairs (old,
-/// new). If only values are renamed, `before` and `now` are equal.
+/// new). `before` and `now` are equal if only values are renamed.
 struct Rename {
   std::string_view section, before, now;
   std::vector<std::pair<std::string_view, std::string_view>> words{};
 };
 
 /// Replaces old names of keys and values by the new names, so that recipes of the previous version can be read. Returns
-/// one line for the user about each replacement, with its position. If two sources give the two names of a key, the
-/// later source has priority. The command line is later than files, and a file is later than the files that it
-/// includes. Throws Error(usage) that lists every key for which one source gives both names. All overrides count as one
-/// source.
+/// one line for the user about each replacement, with its position. The later source has priority if two sources give
+/// the two names of a key. The command line is later than files, and a file is later than the files that it includes.
+/// Throws Error(usage) that lists every key for which one source gives both names. All overrides count as one source.
 std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames);
 
 }  // namespace hexad::config

@@ -56,9 +56,9 @@ std::string number_hint(std::string_view text, std::string_view unit = "") {
   return readings.empty() ? "" : fmt::format("; write {}", fmt::join(readings, " or "));
 }
 
-/// Returns a hint such as "; write 1000" if the first meaning of `text` is an integer whose value is known exactly. If
-/// `text` has a comma and the meaning is a fraction, the hint is a text like "; 1.5 is not an integer". Otherwise
-/// returns an empty text.
+/// Returns a hint such as "; write 1000" if the first meaning of `text` is an integer whose value is known exactly.
+/// Returns a hint such as "; 1.5 is not an integer" if `text` has a comma and the first meaning is a fraction.
+/// Otherwise returns an empty text.
 std::string integer_hint(std::string_view text) {
   const std::vector<std::string> readings = number_readings(text);
   if (readings.empty()) return "";

@@ -14,8 +14,8 @@ namespace hexad::config {
 std::string read_scalar(const Node& node, void* value, const Type& type);
 
 /// Returns a YAML text that read_scalar() converts to the same value. Doubles are written in their shortest exact form.
-/// Texts are quoted unless they are certainly read as texts. Byte sizes have the largest unit from KiB to TiB that
-/// divides them, or no unit.
+/// All texts are quoted except simple words that every YAML reader reads as texts. Byte sizes have the largest unit
+/// from KiB to TiB that divides them, or no unit.
 std::string scalar_text(const void* value, const Type& type);
 
 /// Returns the number to which limits apply: the value of an integer, byte size or real, the size of a text, or the

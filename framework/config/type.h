@@ -52,7 +52,7 @@ struct Type {
   bool is_signed() const { return low < 0; }
 };
 
-/// A key of a section, as its struct declares it.
+/// Declaration of a key in the struct of a section.
 struct Field {
   std::string_view key;
   std::string_view doc;
@@ -172,7 +172,7 @@ struct TypeMaker<std::optional<E>> {
 template <class T>
 inline constexpr const Type& type_of = detail::TypeOf<T>::value;
 
-/// Argument of a struct's fields(), which calls v(key, member, doc, constraints...) for each member.
+/// Argument v of a struct's fields(). The function fields() calls v(key, member, doc, constraints...) for each member.
 class Visitor {
  public:
   template <class T, class... Rules>

@@ -30,7 +30,7 @@
 //
 // Members are bool, integers, ByteSize, double, std::string, enums, Curve, nested structs, and std::optional or
 // std::vector of these, except std::vector<bool>. A key that is not written keeps the member's initial value. Initial
-// values are checked too. If an initial value breaks the constraints, every recipe must write the key.
+// values are checked too. Every recipe must write a key whose initial value breaks the constraints.
 #pragma once
 
 #include <cstdint>
@@ -92,9 +92,9 @@ std::string reference() {
   return reference(&value, type_of<T>);
 }
 
-/// Returns a text like "model.hidden: 512 -> 1024" for each key that differs, in the order of the struct. If only one
-/// struct has the key (in a list of sections or an optional section), the other value is "absent". Keys that occur only
-/// in `after` come last.
+/// Returns a text like "model.hidden: 512 -> 1024" for each key that differs, in the order of the struct. The value is
+/// "absent" for a struct that does not have the key (in a list of sections or an optional section). Keys that occur
+/// only in `after` come last.
 template <class T>
 std::vector<std::string> differences(T before, T after) {
   return differences(&before, &after, type_of<T>);

@@ -13,8 +13,8 @@ namespace hexad::config {
 size_t edit_distance(std::string_view a, std::string_view b);
 
 /// Returns the candidate of which `word` is most likely a misspelling. The result is empty if no candidate is similar
-/// enough, or if `word` has more than 64 bytes. If `word` and a candidate both have at most two letters, they are
-/// similar only if they begin with the same letter.
+/// enough, or if `word` has more than 64 bytes. Two words of at most two letters each are similar only if they begin
+/// with the same letter.
 std::string_view closest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// Returns the words as a text "a, b, c".
@@ -30,8 +30,8 @@ std::string shown(std::string_view text);
 /// True if `path` equals `above` or is below it. False if `above` is empty.
 bool covers(std::string_view above, std::string_view path);
 
-/// Returns the path of a key in a section: "model" and "hidden" give "model.hidden". If `parent` is empty, returns
-/// `key`.
+/// Returns the path of a key in a section: "model" and "hidden" give "model.hidden". Returns `key` if `parent` is
+/// empty.
 std::string child_path(std::string_view parent, std::string_view key);
 
 }  // namespace hexad::config

@@ -1,5 +1,5 @@
 // Byte-level byte-pair encoding (Sennrich et al., "Neural machine translation of rare words with subword units", ACL
-// 2016; on bytes as in GPT-2). The vocabulary is learned by repeatedly merging the most frequent pair of adjacent
+// 2016; on bytes, like GPT-2). The vocabulary is learned by repeatedly merging the most frequent pair of adjacent
 // tokens.
 #pragma once
 
@@ -16,13 +16,13 @@
 
 namespace hexad::data {
 
-/// Makes a tokenizer. Throws std::logic_error unless every merge refers only to earlier ids, which
-/// read_tokenizer_file() checks.
+/// Makes a tokenizer. Throws std::logic_error if a merge refers to an id that is neither a byte nor made by an earlier
+/// merge. read_tokenizer_file() rejects such merges.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(std::vector<Merge> merges);
 
 /// Learns merges from text. The result is deterministic and does not depend on the order of the documents or on the
-/// number of threads. If several pairs are equally frequent, the pair with the smallest left id (then the smallest
-/// right id) is merged first.
+/// number of threads. Of several equally frequent pairs, the pair with the smallest left id (then the smallest right
+/// id) is merged first.
 class BpeTrainer {
  public:
   /// Counts the pieces of a document. Thread-safe.

@@ -26,9 +26,9 @@ struct PairChange {
 };
 using PairChanges = std::unordered_map<uint64_t, PairChange>;
 
-// The words, and for each pair of adjacent ids its count and the words that contain it. A merge changes only the words
-// that contain its pair. Training therefore takes time proportional to the occurrences of merged pairs, not to the
-// number of words times the number of merges.
+// The words and, for each pair of adjacent ids, the count of the pair and the words that contain the pair. A merge
+// changes only the words that contain its pair. Training therefore takes time proportional to the occurrences of merged
+// pairs, not to the number of words times the number of merges.
 class PairIndex {
  public:
   PairIndex(std::vector<Word> words, Workers& workers) : words_(std::move(words)), workers_(workers) {
@@ -42,8 +42,8 @@ class PairIndex {
     for (const auto& [key, pair] : pairs_) heap_.push({pair.count, key});
   }
 
-  // Finds the most frequent pair. If several pairs are equally frequent, chooses the pair with the smallest left id,
-  // then the smallest right id. Returns false if no pair occurs more than once.
+  // Finds the most frequent pair. Of several equally frequent pairs, chooses the pair with the smallest left id, then
+  // the smallest right id. Returns false if no pair occurs more than once.
   bool most_frequent(Merge& merge) {
     while (!heap_.empty()) {
       const Candidate top = heap_.top();

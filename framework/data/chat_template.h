@@ -14,8 +14,8 @@ struct ChatTemplate {
   // Location of the template, as error messages name it: the file and, in tokenizer_config.json, the key.
   std::string path;
   std::vector<std::pair<std::string, std::string>> tokens = {};  // special tokens, such as bos_token: name and text
-  // The template for conversations that list tools, and its location, as error messages name it. If `tool_source` is
-  // empty, `source` writes these conversations, too.
+  // The template for conversations that list tools, and its location, as error messages name it. `source` also writes
+  // these conversations if `tool_source` is empty.
   std::string tool_source = {}, tool_path = {};
 
   /// Returns a digest of everything that determines the text of a conversation.
@@ -25,11 +25,11 @@ struct ChatTemplate {
 /// Returns the paths of the existing files that may contain templates for read_chat_template().
 std::vector<std::string> chat_template_files(const std::string& folder);
 
-/// Reads the chat template of the model in `folder`, which may also be the path of a tokenizer file in the folder.
+/// Reads the chat template of the model in `folder`. `folder` may also be the path of a tokenizer file of the model.
 /// Reads chat_template.jinja and, for conversations with tools, additional_chat_templates/tool_use.jinja if it exists.
-/// Without chat_template.jinja, reads chat_template of tokenizer_config.json: a text, or a list of named templates. The
-/// list must contain the template "default" and may contain "tool_use". Throws Error(data) if there is no template, or
-/// if a file is damaged.
+/// Reads the key chat_template of tokenizer_config.json if chat_template.jinja does not exist. The value of this key is
+/// a text or a list of named templates. The list must contain the template "default" and may contain "tool_use". Throws
+/// Error(data) if there is no template, or if a file is damaged.
 ChatTemplate read_chat_template(const std::string& folder);
 
 }  // namespace hexad::data

@@ -17,7 +17,7 @@ struct ChatTurn {
   std::string role;  // system, user, assistant or tool
   std::string text;
   size_t number = 0;                      // counted from 1; 0: the text under the key "system"
-  std::vector<jinja::Value> calls = {};   // tool calls in an answer, each an object as in docs/data.md
+  std::vector<jinja::Value> calls = {};   // tool calls in an answer; each is an object (see docs/data.md)
   bool has_text = true;                   // false: the answer has only calls
   std::string tool = {}, tool_call = {};  // in a tool's turn, the tool's name and the call's id; empty if unknown
   bool is_learned = true;                 // false: an answer that is not a training target

@@ -26,8 +26,8 @@ ReadRules read_rules(const PrepareOptions& o) {
   return {.split = o.split, .records = std::move(records), .binary = o.binary};
 }
 
-// Returns the size in bytes of the batches that are passed to the threads. If a chat template writes the conversations,
-// a batch is a single conversation, because the template may write megabytes.
+// Returns the size in bytes of the batches that are passed to the threads. A batch is a single conversation if a chat
+// template writes the conversations, because the template may write megabytes.
 int64_t batch_bytes(const PrepareOptions& o) {
   return o.chat_form == model_form_name ? 1 : std::min(int64_t{256} << 10, o.shard_bytes);
 }

@@ -42,7 +42,7 @@ class Corpus {
   using Progress = std::function<void(const PrepareProgress&)>;
 
   /// Selects the files. The threads of `workers`, which must outlive this object, later convert the parts of the files
-  /// to documents. Throws as find_inputs() and conversation_form() do.
+  /// to documents. Throws like find_inputs() and conversation_form().
   Corpus(const PrepareOptions& options, Workers& workers, Progress progress);
 
   const InputFiles& inputs() const { return inputs_; }
@@ -67,7 +67,7 @@ class Corpus {
   std::vector<Digest> contents_;  // digests of the contents of the files, which scan() has read
   int64_t total_bytes_ = 0;
   int64_t documents_ = 0;        // number of documents read in this stage
-  int64_t total_documents_ = 0;  // 0 until they have been counted
+  int64_t total_documents_ = 0;  // 0 until the documents have been counted
 };
 
 }  // namespace hexad::data

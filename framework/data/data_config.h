@@ -85,7 +85,7 @@ struct DataConfig {
   }
 };
 
-/// Reports a problem unless exactly one of dataset, mixture, synthetic and source is set. Also reports an
+/// Reports a problem if none, or more than one, of dataset, mixture, synthetic and source is set. Also reports an
 /// mlm_probability with a registered source, and source_options without `source`.
 void check(const DataConfig& data, config::Problems& problems);
 

@@ -23,7 +23,7 @@ std::ostream& operator<<(std::ostream& out, const Digest& digest);
 
 Digest digest_of(std::string_view bytes);
 
-/// Digest of bytes that arrive in pieces. It equals digest_of() of their concatenation.
+/// Digest of bytes that arrive in pieces. The digest equals digest_of() of the concatenated pieces.
 class StreamingDigest {
  public:
   StreamingDigest();

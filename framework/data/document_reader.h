@@ -54,7 +54,7 @@ void read_part(const InputFile& file, const ReadRules& rules, FilePart&& part, c
 
 /// Reads a file and calls `take` with each part. After each block, calls `progress` with the position in the file.
 /// Throws Error(data) that names the file if it is damaged. Returns the digest of the contents. A byte order mark is
-/// skipped unless rules.binary is true.
+/// skipped if rules.binary is false.
 Digest read_parts(const InputFile& file, const ReadRules& rules, const TakePart& take,
                   const std::function<void(int64_t position)>& progress);
 

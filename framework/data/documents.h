@@ -48,8 +48,8 @@ using TakeText = std::function<void(std::string_view document)>;
 class DocumentSplitter {
  public:
   /// Calls `take` with each document, in order. A document that contains only white space is passed as an empty
-  /// document. If more than largest_document bytes must be kept in memory, add() and finish() throw Error(data) whose
-  /// message begins with `name`.
+  /// document. add() and finish() throw Error(data) whose message begins with `name` if more than largest_document
+  /// bytes must be kept in memory.
   DocumentSplitter(std::string name, DocumentSplit split, TakeText take);
 
   void add(std::string_view block);
@@ -78,7 +78,7 @@ class DocumentSplitter {
   bool has_text_ = false;  // true if a piece with text has been passed for this document
 };
 
-/// Calls f with each document of `text`, as DocumentSplitter does.
+/// Calls f with each document of `text`, like DocumentSplitter.
 void for_each_document(std::string_view text, const DocumentSplit& split, const TakeText& f);
 
 }  // namespace hexad::data

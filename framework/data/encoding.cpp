@@ -76,7 +76,7 @@ std::vector<size_t> borders(const Tokenizer& tokenizer, const Document& document
   return first;
 }
 
-// Converts parts one by one, so that their targets are known without the bytes of tokens.
+// Converts parts one by one, so that the targets of the parts are known without the bytes of tokens.
 EncodedPart encode_one_by_one(const Tokenizer& tokenizer, std::string_view document, std::span<const ChatPart> parts,
                               bool with_mask) {
   EncodedPart encoded;
@@ -143,7 +143,8 @@ EncodedDocument encode_parts(const Tokenizer& tokenizer, const Document& documen
     std::ranges::copy(part.ids, std::back_inserter(encoded.ids));
     std::ranges::copy(part.loss_mask, std::back_inserter(encoded.loss_mask));
   }
-  // Inserts the beginning-of-document token unless the marks of the chat form already begin with it.
+  // Inserts the beginning-of-document token if the ids do not begin with it. The marks of a chat form may begin with
+  // it.
   const auto beginning = tokenizer.beginning_of_document();
   if (beginning && (encoded.ids.empty() || encoded.ids.front() != *beginning)) {
     encoded.ids.insert(encoded.ids.begin(), *beginning);

@@ -10,11 +10,11 @@
 namespace hexad::data {
 
 struct EndIds {
-  std::vector<int32_t> ids = {};           // distinct; the tokenizer's end of documents comes first
+  std::vector<int32_t> ids = {};           // distinct; the id that ends the tokenizer's documents comes first
   std::vector<std::string> warnings = {};  // about ids and files that are ignored; each names its file
 };
 
-/// Returns the end of documents of `tokenizer`, and the ids under eos_token_id in generation_config.json and
+/// Returns the id that ends documents of `tokenizer`, and the ids under eos_token_id in generation_config.json and
 /// config.json in `folder`. `folder` is the folder of a model; empty if there is none. An id under eos_token_id is
 /// ignored with a warning if the vocabulary does not contain the id, or if its token is ordinary text. A token is
 /// ordinary text if it is neither special nor a mark such as <|user|>. All ids under eos_token_id are ignored if Hexad

@@ -1,6 +1,6 @@
 // Selection of the files that `hexad prepare` reads: its inputs, and files in input folders. SkipReason lists the
-// reasons for which files are skipped; the reason for each skipped file is recorded. If a file is named .gz or .zst,
-// its decompressed contents decide whether the file is binary.
+// reasons for which files are skipped; the reason for each skipped file is recorded. The decompressed contents of a
+// file named .gz or .zst decide whether the file is binary.
 #pragma once
 
 #include <array>
@@ -19,8 +19,9 @@ struct InputRules {
   std::string output = {};          // folder that is not read; it need not exist
   /// Shell patterns. A pattern without a slash is compared with the name of a file or folder. A pattern with a slash is
   /// compared with the path below the input and with the whole path; a leading `**/` also matches an empty path. A
-  /// pattern that ends in a slash matches only folders. Only files that match `include` are taken, unless `include` is
-  /// empty. Files that match `exclude` and the contents of folders that match `exclude` are never taken.
+  /// pattern that ends in a slash matches only folders. An empty `include` has no effect; otherwise, only files that
+  /// match `include` are taken. Files that match `exclude` and the contents of folders that match `exclude` are never
+  /// taken.
   std::vector<std::string> include = {}, exclude = {};
   bool follow_links = false;  // true: links in folders are followed; links that are inputs are always followed
   bool binary = false;        // true: files that are known to be binary are also taken
@@ -86,8 +87,8 @@ struct InputFiles {
 /// - Error(data): a file or folder cannot be read, an input is known to be binary, or no file remains.
 InputFiles find_inputs(const InputRules& rules);
 
-/// Returns a string like "a.txt, b.txt". If there are more than six names, the string contains only the first three
-/// names and "...".
+/// Returns a string like "a.txt, b.txt". The string contains only the first three names and "..." if there are more
+/// than six names.
 std::string some_of(const std::vector<std::string>& names);
 /// Returns one line for each reason and each kind of binary file, for example "2 hidden: texts/.a, texts/.git/" or
 /// "1 PNG image: texts/a.png". The last line lists taken files that contain no text, if there are any: "1 file without

@@ -76,7 +76,8 @@ TextForm form_of_json(std::string_view contents, const RecordRules& rules) {
   return texts || (rules.text_key_given && (objects || all.is_object())) ? TextForm::json : TextForm::text;
 }
 
-// Returns the string-valued keys of `object`, and those of its members that are objects, as OUTER.INNER.
+// Returns the string-valued keys of `object`. Includes the string-valued keys of objects inside `object`, as
+// OUTER.INNER.
 std::vector<std::string> keys_with_strings(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) {
@@ -154,7 +155,7 @@ struct Objects {
     for (const AnyJson& object : all) pass(object, ++number, object.type_name());
   }
 
-  // Converts a conversation. ChatJson keeps the order of the keys, which chat templates may write.
+  // Converts a conversation. ChatJson keeps the order of the keys, because chat templates may write the keys.
   void pass_object(const ChatJson& object, int64_t number) const {
     Document document;
     const std::string problem = write_conversation(object, *rules.chat, document);

@@ -20,22 +20,23 @@ std::string_view name_of(TextForm form);
 
 /// Rules that convert a JSON object to a document.
 struct RecordRules {
-  /// Key of the text. "a.b" is the key b of the object under the key a, unless the object has a key "a.b".
+  /// Key of the text. "a.b" is the key b of the object under the key a if the object has no key "a.b".
   std::string text_key = "text";
   std::shared_ptr<const ConversationForm> chat = {};  // form of the conversations; null: objects have plain texts
-  /// True if the user has named text_key. If true, a .json file that contains an object or a list of objects is JSON
-  /// even if no object has the key, so the missing key is reported.
+  /// True if the user has named text_key. A .json file that contains an object or a list of objects is then JSON even
+  /// if no object has the key, so the missing key is reported.
   bool text_key_given = false;
 };
 
 /// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in upper or lower
-/// case, possibly followed by .gz or .zst). If the name ends in .json, `contents` decides:
-/// - If the first line is a JSON object, the form is JSON lines if more lines follow, if `rules` make a document from
-///   the object, or if rules.text_key_given is true.
-/// - Otherwise, if all of `contents` is an object or a list, the form is JSON if `rules` make a document from the
-///   object or the first element. For a list of objects, any element is enough. If rules.text_key_given is true, all
-///   objects and lists of objects are JSON.
-/// - In all other cases, the form is text.
+/// case, possibly followed by .gz or .zst). For a name that ends in .json, the first of these rules that applies to
+/// `contents` decides:
+/// - JSON lines: the first line is a JSON object. In addition, more lines follow, `rules` make a document from the
+///   object, or rules.text_key_given is true.
+/// - JSON: all of `contents` is an object or a list, and `rules` make a document from the object or the first element.
+///   In a list of objects, any element is enough.
+/// - JSON: rules.text_key_given is true, and all of `contents` is an object or a list of objects.
+/// - text: all other contents.
 TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules);
 
 /// True if form_of() needs the whole contents of the file, not just a few of its first bytes.

@@ -128,7 +128,7 @@ class IndexReader {
     if (const int64_t sizes = read_count("sizes"); sizes != index_.sequences)
       refuse(sizes, " sizes for ", index_.sequences, " sequences, expected one size for each");
     const int64_t boundaries = read_count("document boundaries");
-    numbers<int64_t>(index_.sequences + 1);  // skips the dimension offsets: each sequence has one dimension
+    numbers<int64_t>(index_.sequences + 1);  // skips the dimension offsets, because each sequence has one dimension
     const auto positions = numbers<int64_t>(index_.sequences + 1);
     const auto sizes = numbers<int64_t>(index_.sequences);
     const auto documents = numbers<int64_t>(boundaries);

@@ -11,8 +11,8 @@
 namespace hexad::data {
 
 /// Draws sequences from several endless sources in the proportions of a MixtureDivision. The source of global sequence
-/// i and the index in this source are computed from i, the weights and a MixtureStart alone. If the weights of a run
-/// change, each source continues after the sequences that were drawn from it.
+/// i and the index in this source are computed from i, the weights and a MixtureStart alone. A source continues after
+/// its earlier sequences if the weights of a run change.
 class MixtureSource final : public Source {
  public:
   struct Part {

@@ -23,15 +23,15 @@ class ModelForm final : public ConversationForm {
   /// template of conversations with tools is refused only when it is needed.
   explicit ModelForm(const ChatTemplate& source);
 
-  /// Finds each learned answer by rendering two texts: the turns before it with the beginning of an answer
-  /// (add_generation_prompt), and the turns up to its end. The answer, with its tool calls, is the text that the second
-  /// rendering adds to the first. ChatTurn::other_texts are members of the turn's message. Returns a problem in these
-  /// cases, and if the template throws an error:
+  /// Finds each learned answer by rendering two texts: the turns before the answer with the beginning of an answer
+  /// (add_generation_prompt), and the turns up to the end of the answer. The answer, with its tool calls, is the text
+  /// that the second rendering adds to the first. ChatTurn::other_texts are members of the turn's message. Returns a
+  /// problem in these cases, and if the template throws an error:
   /// - There are more than max_turns turns, or a role is not supported.
   /// - The template does not contain the key of one of ChatTurn::other_texts.
   /// - The template leaves out the calls of an answer, or the texts of all learned answers.
-  /// - The second rendering does not begin with the first, or later turns change it. The tokens of the answer are then
-  ///   unknown.
+  /// - The second rendering does not begin with the first, or later turns change the second rendering. The tokens of
+  ///   the answer are then unknown.
   std::string write(const Conversation& conversation, Document& out) const override;
   std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;

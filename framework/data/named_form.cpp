@@ -92,7 +92,7 @@ std::string NamedForm::write(const Conversation& conversation, Document& out) co
   }
   for (const ChatTurn& turn : turns) {
     if (std::string problem = write_turn(turn, tools, out); !problem.empty()) return problem;
-    tools = {};  // the first turn has listed them
+    tools = {};  // the first turn has listed the tools
   }
   return {};
 } catch (const base::Error& error) {

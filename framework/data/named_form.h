@@ -21,7 +21,7 @@ class NamedForm final : public ConversationForm {
   std::string missing_role_text(std::string_view role) const override;
 
  private:
-  // Appends a turn. `tools` are listed at the end of the turn. Returns a problem, as write() does.
+  // Appends a turn. `tools` are listed at the end of the turn. Returns a problem like write().
   std::string write_turn(const ChatTurn& turn, std::span<const jinja::Value> tools, Document& out) const;
 
   const ChatForm& form_;

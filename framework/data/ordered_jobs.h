@@ -88,7 +88,8 @@ class OrderedJobs {
     }
   }
 
-  // Converts the items of a batch, unless the destructor has cancelled them. Runs on a worker thread.
+  // Converts the items of a batch. Skips the remaining items if the destructor has set cancelled_. Runs on a worker
+  // thread.
   void convert(Batch& batch) {
     try {
       for (In& item : batch.items) {
@@ -104,7 +105,7 @@ class OrderedJobs {
     completed_.notify_one();
   }
 
-  // Waits for the oldest batch and passes its results on.
+  // Waits for the oldest batch and passes its results to take_.
   void take_first() {
     {
       std::unique_lock lock(mutex_);

@@ -41,7 +41,7 @@ class RowBuilder {
     size_t begin = 0;
     for (size_t end : ends_) {
       for (size_t t = begin; t < std::min(end, context); ++t) {
-        // If documents are isolated, the last token of a document predicts nothing.
+        // The last token of a document predicts nothing if documents are isolated.
         const bool predicts = t + 1 < std::min(end, text_end) && loss_mask_[t + 1] != 0;
         row.ids[t] = ids_[t];
         row.targets[t] = predicts ? ids_[t + 1] : ignored;
@@ -62,8 +62,8 @@ class RowBuilder {
 };
 
 int64_t document_at(std::span<const int64_t> starts, int64_t token) {
-  // Finds the last document that starts at or before `token`. This skips empty documents, which start where the next
-  // document starts.
+  // Finds the last document that starts at or before `token`. The search skips empty documents, because an empty
+  // document starts where the next document starts.
   return std::upper_bound(starts.begin(), starts.end(), token) - starts.begin() - 1;
 }
 

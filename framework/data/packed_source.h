@@ -30,7 +30,7 @@ enum class Shuffle : uint8_t {
 /// Every token is predicted once, except the first token of the stream, the first tokens of isolated documents, and
 /// tokens that a loss mask excludes. The end of an epoch may share a piece with the beginning of the next epoch. A
 /// document that is cut at the end of a piece continues in the next piece, with positions from 0. The boundaries of
-/// pieces usually differ between epochs. If a dataset is shorter than the context, a piece contains several epochs.
+/// pieces usually differ between epochs. A piece contains several epochs if the dataset is shorter than the context.
 ///
 /// The pieces whose first token is in epoch e are shuffled among themselves. A Permutation of their indices, drawn from
 /// (seed, e), maps the index of a global sequence to a piece. The order is not stored. Making a sequence takes O(log
@@ -88,8 +88,8 @@ class ShuffledDocuments final : public Source {
   mutable std::array<std::shared_ptr<const Order>, 2> orders_{};  // orders of the latest even and the latest odd epoch
 };
 
-/// Visits the documents once, in file order, for held-out text. Every token that has a predecessor is a target exactly
-/// once, unless a loss mask excludes it. If documents are isolated, the predecessor must be in the same document. If
+/// Visits the documents once, in file order, for held-out text. Every token that has a predecessor, and that no loss
+/// mask excludes, is a target exactly once. The predecessor must be in the same document if documents are isolated. If
 /// necessary, the last sequence is padded with the last id of the vocabulary (in a tokenizer that Hexad has trained,
 /// the mask token, which is not text). The padding is a separate document whose targets are ignored.
 class SequentialSource final : public Source {

@@ -16,7 +16,7 @@ class Permutation {
   /// Permutes 0 ... count - 1. The order depends only on `random` and `count`. `count` must not be negative.
   Permutation(int64_t count, base::Philox random);
 
-  /// Returns the number at position `index`. Throws std::logic_error unless 0 <= index < count.
+  /// Returns the number at position `index`. Throws std::logic_error if `index` is not in [0, count).
   int64_t operator()(int64_t index) const;
 
  private:

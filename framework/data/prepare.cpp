@@ -57,7 +57,7 @@ void check(const PrepareOptions& o) {
 }
 
 // Throws Error(data) if the file of the tokenizer does not exist or is damaged, and Error(usage) if options.choice does
-// not apply to it. prepare() calls this function before it reads the text, because reading takes long.
+// not apply to the tokenizer. prepare() calls this function before it reads the text, because reading takes long.
 void check_tokenizer(const PrepareOptions& o) {
   if (o.tokenizer == "bpe" || o.tokenizer == "bytes") return;
   if (base::file_problem(o.tokenizer) == "no such file")

@@ -28,8 +28,8 @@ Digest request_digest(const PrepareOptions& options, Digest inputs);
 /// Returns the settings of a preparation by their names on the command line, as a JSON object.
 std::string settings_json(const PrepareOptions& options);
 
-/// Returns the settings that were different in an earlier preparation, for a message; "the text" if none differ. If
-/// `record` has no settings, returns a text that says so.
+/// Returns the settings that were different in an earlier preparation, for a message; "the text" if none differ.
+/// Returns a text that says so if `record` has no settings.
 /// `record` is a JSON object of the earlier preparation. Its member `settings` is a result of settings_json().
 std::string differences_to(const std::string& record, const PrepareOptions& options);
 

@@ -65,7 +65,7 @@ class Source {
   /// be read.
   virtual void fill(int64_t index, const Row& row) const = 0;
 
-  /// Returns sequences [begin, begin + count). Throws std::logic_error unless all of them are in [0, size()).
+  /// Returns sequences [begin, begin + count). Throws std::logic_error if one of them is not in [0, size()).
   Batch batch(int64_t begin, int64_t count) const;
 };
 

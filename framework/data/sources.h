@@ -57,8 +57,8 @@ class Sources : public base::Named<SourceDeclaration> {
   /// Makes a source and checks it. Throws Error(usage) for an unknown name or an undeclared option. Throws Error(data)
   /// if the source has no sequences or sequences of another length, or if its sequence 0 differs when it is read again.
   /// Throws std::logic_error if the source has no training data. Errors that the source throws are passed on.
-  /// Every sequence is checked when it is read. An id or target outside the vocabulary or an invalid range of a
-  /// document throws Error(data), which names the sequence and the token.
+  /// Every sequence is checked when it is read. fill() throws Error(data) that names the sequence and the token if an
+  /// id or target is outside the vocabulary, or if the range of a document is invalid.
   NamedData open(const std::string& name, const SourceContext& run,
                  const std::vector<config::TextOption>& options = {}) const;
 };

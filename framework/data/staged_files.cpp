@@ -78,7 +78,7 @@ void StagedFiles::commit(std::span<const std::string_view> names,
     move(replaced_, outdated_);  // the old files are no longer needed
   } catch (...) {
     undo();
-    fs::remove(replaced_, error);  // fails harmlessly unless all files have been moved back
+    fs::remove(replaced_, error);  // fails harmlessly if a file has not been moved back
     throw;
   }
   try {

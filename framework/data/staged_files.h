@@ -30,10 +30,10 @@ class StagedFiles {
   /// the new files into place, in the opposite order. Therefore, while the file names[0] exists, all other files are of
   /// the same version as names[0]. An old file without a new file of the same name is removed.
   ///
-  /// Throws Error(resource) if a step fails. If a move fails, first moves the files back as far as possible. If the new
-  /// names cannot be flushed to disk, the new files remain in place, as the error message says. In this case, or if the
-  /// process is killed, the old files may remain in the subfolder. If `reached` is not empty, calls it with "files
-  /// moved"; a test may throw from `reached`.
+  /// Throws Error(resource) if a step fails. First moves the files back, as far as possible, if a move fails. The new
+  /// files remain in place, as the error message says, if the new names cannot be flushed to disk. In this case, or if
+  /// the process is killed, the old files may remain in the subfolder. Calls `reached` with "files moved" if `reached`
+  /// is not empty; a test may throw from `reached`.
   void commit(std::span<const std::string_view> names, const std::function<void(std::string_view point)>& reached = {});
 
  private:

@@ -34,7 +34,7 @@ class TextCheck {
   std::string head_;     // first bytes of the text, which show its encoding
   std::string pending_;  // beginning of a character at the end of the text so far
   int64_t checked_ = 0;  // number of bytes before `pending_`
-  int64_t lines_ = 0;    // number of line ends in these bytes
+  int64_t lines_ = 0;    // number of line ends before `pending_`
 };
 
 /// Returns `contents` without the byte order mark that some programs write before UTF-8 text.

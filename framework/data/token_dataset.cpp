@@ -151,7 +151,7 @@ void TokenDataset::check_contents(const FileWork& work) const {
     at += n;
     work.moved(file_.path(), n);
   }
-  if (has_tokenizer() && digest.value() != header_.contents) {  // an index of Megatron-LM has no digest
+  if (has_tokenizer() && digest.value() != header_.contents) {  // an index of Megatron-LM has no digest of contents
     fail(ExitCode::data, file_.path(), ": damaged: its contents have digest ", digest.value(), ", expected ",
          header_.contents, "; run 'hexad prepare' again");
   }

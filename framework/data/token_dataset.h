@@ -22,16 +22,16 @@ using base::FileWork;
 /// Writes a dataset document by document. The file exists under its name only after finish().
 class TokenDatasetWriter {
  public:
-  /// Creates the file. Ids are stored in 2 bytes if `vocab_size` is at most 65536, otherwise in 4 bytes. If
-  /// `has_loss_mask` is true, every document must have a mask.
+  /// Creates the file. Ids are stored in 2 bytes if `vocab_size` is at most 65536, otherwise in 4 bytes. Every document
+  /// must have a mask if `has_loss_mask` is true.
   TokenDatasetWriter(std::string path, int64_t vocab_size, Digest tokenizer, bool has_loss_mask = false);
 
-  /// Appends a document. `text_bytes` is the size of its text. If loss_mask[i] is 0, token i is not a training target.
-  /// Throws std::logic_error if an id is outside the vocabulary or the mask has another length.
+  /// Appends a document. `text_bytes` is the size of the document's text. Token i is not a training target if
+  /// loss_mask[i] is 0. Throws std::logic_error if an id is outside the vocabulary or the mask has another length.
   void add_document(std::span<const int32_t> ids, int64_t text_bytes, std::span<const uint8_t> loss_mask = {});
 
-  /// Writes the header and the offsets, and moves the file to its final name. Returns its fingerprint. Throws
-  /// Error(resource) if the file cannot be written.
+  /// Writes the header and the offsets, and moves the file to its final name. Returns the fingerprint of the file.
+  /// Throws Error(resource) if the file cannot be written.
   Digest finish();
 
  private:
@@ -44,8 +44,8 @@ class TokenDatasetWriter {
 
 /// Checks that are made in addition to the checks of the header, the exact file size and the offsets.
 enum class DatasetCheck : uint8_t {
-  /// Reads the whole file once (about 1 s per 4 GB). Checks the range of all ids and, unless the dataset is from
-  /// Megatron-LM, the digest of the contents.
+  /// Reads the whole file once (about 1 s per 4 GB). Checks the range of all ids. Also checks the digest of the
+  /// contents if the dataset is not from Megatron-LM.
   everything,
   structure,  // no further check; each id is checked when it is read
 };
@@ -88,7 +88,7 @@ class TokenDataset {
   /// Fills `out` with the ids from token `first` on. Throws Error(data) if the file has become shorter or an id is out
   /// of range.
   void read_ids(int64_t first, std::span<int32_t> out) const;
-  /// Like read_ids(), for the loss mask (1: the token may be a target). If the dataset has no mask, all values are 1.
+  /// Like read_ids(), for the loss mask (1: the token may be a target). All values are 1 if the dataset has no mask.
   void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
 
  private:

@@ -49,7 +49,7 @@ class Tokenizer {
   /// Returns the text of `ids`: their bytes without the prefix that the tokenizer adds to a text, such as a space. The
   /// text may end inside a UTF-8 sequence. Throws Error(data) if an id is not in the vocabulary.
   std::string decode(std::span<const int32_t> ids) const;
-  /// Returns the text of `ids` after the text `before`. If `before` is empty, the result equals decode(ids). Otherwise,
+  /// Returns the text of `ids` after the text `before`. The result equals decode(ids) if `before` is empty. Otherwise,
   /// the result contains all bytes of `ids`, because the prefix that decode() removes is then text.
   std::string decode_after(std::string_view before, std::span<const int32_t> ids) const;
   /// Like decode(), but with the texts of special tokens.
@@ -60,8 +60,8 @@ class Tokenizer {
   /// Returns the id of the mask token, which replaces tokens that a masked language model must predict; -1 if the
   /// vocabulary has no mask token.
   virtual int32_t mask() const { return vocab_size() - 1; }
-  /// Returns the number of ids that have text. These ids are 0 to this number minus 1. Call it only for tokenizers that
-  /// have a mask token.
+  /// Returns the number of ids that have text. These ids are 0 to this number minus 1. Call text_ids() only for
+  /// tokenizers that have a mask token.
   int32_t text_ids() const { return vocab_size() - 2; }
   /// Returns the digest of contents(). Tokenizers with equal digests encode every text to the same ids. Datasets store
   /// the digest.
@@ -85,9 +85,9 @@ struct TokenizerChoice {
   std::string pattern = {};          // .tiktoken files: name of the pattern; empty: chosen by the number of tokens
 };
 
-/// Reads a file that save() has written, or a tokenizer of another program. Supported are tokenizer.json of Hugging
-/// Face, .tiktoken, tekken.json, SentencePiece models, and a folder with one of these files. Throws Error(data) that
-/// names the file and the problem. Throws Error(usage) if `choice` does not apply to the file.
+/// Reads a file that save() has written, or a tokenizer of another program. Supports tokenizer.json of Hugging Face,
+/// .tiktoken, tekken.json, SentencePiece models, and a folder with one of these files. Throws Error(data) that names
+/// the file and the problem. Throws Error(usage) if `choice` does not apply to the file.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const TokenizerChoice& choice = {});
 
 /// Returns the number of bytes of each id. The bits per byte of a text are nats / ln 2 / (total bytes of the predicted

@@ -32,8 +32,8 @@ Json source_json(const TokenizerSource& source, const char* key, const std::stri
           {"beginning_of_document", source.beginning_of_document}};
 }
 
-// Returns the JSON of the tokenizer file without the digest. Unless the argument `source` is null, adds it as the
-// member `source`.
+// Returns the JSON of the tokenizer file without the digest. Adds the argument `source` as the member `source` if the
+// argument is not null.
 Json body_of(const TokenizerContents& contents, Json source) {
   Json merges = Json::array();
   for (const Merge& m : contents.merges) merges.push_back({m.left, m.right});

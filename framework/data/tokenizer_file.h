@@ -1,4 +1,5 @@
-// The tokenizer file: JSON with format, version, kind, merges or the file of another program, and a digest of these.
+// The tokenizer file: JSON with format, version, kind, merges or the file of another program, and a digest of these
+// members.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ namespace hexad::data {
 /// True if `value` is null, or an empty string, list or object.
 bool counts_as_missing(const ChatJson& value);
 
-/// Returns a problem if an object has a key that is not among `known`, unless the value counts as missing. An example
-/// is `has the key "x", which is not supported; supported: a, b`. Otherwise returns an empty string.
+/// Returns a problem if an object has a key that is not in `known` and whose value does not count as missing. An
+/// example is `has the key "x", which is not supported; supported: a, b`. Otherwise returns an empty string.
 std::string other_key(const ChatJson& object, std::span<const std::string_view> known);
 
 /// Reads the calls under "tool_calls" of a turn. Converts each call to an object {"id", "type", "function": {"name",

@@ -19,7 +19,7 @@ using namespace base;
 namespace {
 
 bool may_exist(const std::string& path) {
-  std::error_code error;  // if the file exists but cannot be examined, opening it reports the reason
+  std::error_code error;  // opening reports the reason if the file exists but cannot be examined
   return std::filesystem::exists(path, error) || error;
 }
 

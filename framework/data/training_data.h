@@ -33,7 +33,7 @@ struct TrainingData {
   std::vector<std::string> missing_heldout = {};  // missing held-out files; nothing of their datasets is held out
   std::vector<OpenedDataset> datasets = {};       // in the recipe's order; empty for a registered source
   std::shared_ptr<const MixtureSource> mixture =
-      nullptr;                            // null unless there are several datasets; `train` draws from it
+      nullptr;                            // set only for several datasets; `train` then draws from `mixture`
   std::vector<Digest> fingerprints = {};  // one for each training file, in the recipe's order
 };
 
@@ -43,7 +43,7 @@ struct TrainingDataOptions {
   uint64_t seed = 0;
   std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints in the checkpoint; nullopt: not checked
   FileWork work = {};                                          // receives the progress of reads
-  MixtureStart mixture_start = {};  // start of the mixture's present weights; ignored unless there are several datasets
+  MixtureStart mixture_start = {};  // start of the mixture's present weights; ignored if there is only one dataset
 };
 
 /// Opens the data of `config`. `sources` contains the sources that data.source may name. Errors that a source throws

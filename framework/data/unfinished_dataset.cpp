@@ -108,7 +108,7 @@ UnfinishedDataset::UnfinishedDataset(const PrepareOptions& options, Digest reque
 UnfinishedDataset::~UnfinishedDataset() {
   const bool unused = finished_ || shards_.empty();
   if (unused) remove_own_files(folder_);
-  unlock();  // first, because on NFS a removed file remains in its folder until it is closed
+  unlock();  // unlocks first, because a removed file remains in its folder on NFS until it is closed
   if (!unused) return;
   std::error_code ignored_error;
   fs::remove(folder_, ignored_error);                    // fails if the folder contains other files

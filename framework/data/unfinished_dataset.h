@@ -25,16 +25,16 @@ class UnfinishedDataset {
   /// `request`, the request_digest() of the options. Verifies the shards. A damaged shard and all later shards will be
   /// made again (see damage()). Throws:
   /// - Error(usage) if another process is preparing a dataset in the folder, or if the name of the folder is invalid.
-  /// - Error(usage) if there are complete shards of another request, unless options.force is true. With options.force,
+  /// - Error(usage) if there are complete shards of another request and options.force is false. With options.force,
   ///   these shards are removed.
-  /// - ReadError if a file exists but cannot be read, unless options.force is true.
-  /// - Error(resource) if the folder cannot be created, or if the file system has locks but cannot lock the file
-  ///   `lock`.
+  /// - ReadError if an existing file cannot be read and options.force is false.
+  /// - Error(resource) if the folder cannot be created, if the file `lock` cannot be opened, or if the file system has
+  ///   locks but cannot lock this file.
   /// A file system without locks excludes no other process.
   UnfinishedDataset(const PrepareOptions& options, Digest request);
-  /// Keeps complete shards for the next run. If there are no complete shards, or if discard() was called, removes the
-  /// files of the preparation. Then removes the subfolder `unfinished` unless it contains other files, and `output` if
-  /// this object has created it and it is empty.
+  /// Keeps complete shards for the next run. Removes the files of the preparation if there are no complete shards, or
+  /// if discard() was called. Then removes the subfolder `unfinished` if it is empty, and `output` if this object
+  /// created `output` and `output` is empty.
   ~UnfinishedDataset();
   UnfinishedDataset(const UnfinishedDataset&) = delete;
   UnfinishedDataset& operator=(const UnfinishedDataset&) = delete;
@@ -48,11 +48,11 @@ class UnfinishedDataset {
   size_t shards() const { return shards_.size(); }
   /// Returns a warning that names the first damaged file of an interrupted run; empty if there was none.
   const std::string& damage() const { return damage_; }
-  /// Records in the journal that the next shard is complete. Its number is the present value of shards(). All its files
-  /// must exist under their names. `parts` contains the fingerprint of each file.
+  /// Records in the journal that the next shard is complete. The number of this shard is the present value of shards().
+  /// All files of the shard must exist under their names. `parts` contains the fingerprint of each file.
   void complete_shard(int64_t documents, std::vector<std::string> parts);
-  /// Makes the destructor remove the shards and the folder. Call it when the dataset is finished, or if the shards may
-  /// not match the input files.
+  /// Makes the destructor remove the shards and the folder. Call discard() when the dataset is finished, or if the
+  /// shards may not match the input files.
   void discard() { finished_ = true; }
 
  private:
@@ -67,11 +67,11 @@ class UnfinishedDataset {
   /// Removes the lock file, and unlocks it.
   void unlock();
   void load(const PrepareOptions& options);
-  /// Throws Error(data) unless the files of the shard are as the journal records them.
+  /// Throws Error(data) if the files of the shard differ from the journal's record of the shard.
   void require_sound(const Shard& shard, size_t number, Digest tokenizer) const;
 
   std::string output_, folder_;
-  bool made_output_ = false;  // true if this object created output_, so that its destructor may remove it
+  bool made_output_ = false;  // true if this object created output_, so the destructor may remove output_
   Digest request_;
   std::string settings_;  // settings_json() of the request
   std::string damage_;

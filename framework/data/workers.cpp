@@ -40,7 +40,7 @@ Workers::Workers(int threads) {
     for (int i = 0; i < std::max(1, threads); ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error& error) {
     const size_t started = threads_.size();
-    stop();  // without this, the destructors of the threads would end the program
+    stop();  // without stop(), the destructors of the threads would end the program
     base::fail(base::ExitCode::resource, "only ", started, " of ", threads, " threads could be started (",
                error.code().message(), "); give a smaller --workers");
   } catch (...) {  // the system lacks memory

@@ -26,7 +26,7 @@ class Workers {
   /// Adds a job, which must not throw. Jobs begin in the order in which they are added.
   void submit(Job job);
   /// Calls f(0) to f(count - 1) on the threads and waits for all calls. A single call is made on the caller's thread.
-  /// If calls throw, rethrows the exception of the call with the lowest index. Must not be called in a job.
+  /// Rethrows the exception of the call with the lowest index if calls throw. Must not be called in a job.
   void run(size_t count, const std::function<void(size_t index)>& f);
 
  private:

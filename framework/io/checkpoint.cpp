@@ -55,7 +55,7 @@ FileLock locked(const std::string& folder) {
   return std::move(*lock);
 }
 
-/// Throws Error(data) unless `path` is a regular file of `bytes` bytes. The result of `about` is appended to the
+/// Throws Error(data) if `path` is not a regular file of `bytes` bytes. The result of `about` is appended to the
 /// message.
 void check_file(const std::string& path, int64_t bytes, const std::function<std::string()>& about) {
   struct stat status {};
@@ -129,7 +129,7 @@ const Manifest& Checkpoint::manifest() const {
   if (pages_.empty() || !manifest_.tensors.empty()) return manifest_;
   std::vector<TensorRecord> all;
   for (size_t i = 0; i < pages_.size(); ++i) all.insert(all.end(), page(i).begin(), page(i).end());
-  manifest_.tensors = std::move(all);  // only now, because page() may throw
+  manifest_.tensors = std::move(all);  // assigned only after all pages have been read, because page() may throw
   return manifest_;
 }
 
@@ -251,7 +251,7 @@ void Checkpoint::verify(Share share) {
 
 void Checkpoint::verify_pieces(size_t shard, Share share) {
   // The sums are doubles, because the sizes in an inconsistent manifest may add up to more than an int64_t can hold.
-  double total = 1, begin = 0;  // bytes of all pieces, plus 1 so that it is not 0; bytes of the pieces so far
+  double total = 1, begin = 0;  // total: 1 + bytes of all pieces (never 0); begin: bytes of the pieces so far
   for (const TensorInfo& stored : open_shard(shard).tensors()) total += static_cast<double>(stored.end - stored.begin);
   const auto shares = static_cast<double>(share.of);
   for (const TensorRecord& tensor : manifest_.tensors)

@@ -57,8 +57,8 @@ class Checkpoint {
   /// record is missing or damaged.
   const TensorRecord& record(std::string_view name, Kind kind) const;
 
-  /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. `device` must
-  /// be the host. Throws Error(data):
+  /// Checks the digests of the pieces that overlap `region`, then reads `region` of the global tensor from these
+  /// pieces. `device` must be the host. Throws Error(data):
   /// - if the checkpoint does not contain the tensor, if the region is not inside the tensor, if a piece is damaged, or
   ///   if the pieces do not cover the region. The error names the tensor, and the file or folder.
   /// - if a shard or page is missing or has the wrong length. The error names the file.
@@ -67,9 +67,9 @@ class Checkpoint {
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of the shards and pages in `share`; by default, of all shards and pages. Does not read pages
-  /// again that other calls have read. Throws Error(data) that names the damaged file and, if the bytes of a tensor are
-  /// wrong, the tensor.
+  /// Checks every byte of the shards and pages in `share`; by default, of all shards and pages. Pages that other calls
+  /// have read are not read again. Throws Error(data) if a file is damaged. The error names the file, and also the
+  /// tensor if bytes of a tensor are wrong.
   ///
   /// If there are more shares than shards:
   /// - Without pages, each shard is assigned to one or more shares, which divide its pieces. Bytes of a shard's header
@@ -97,7 +97,7 @@ class Checkpoint {
 
   std::string folder_;
   FileLock lock_;
-  mutable Manifest manifest_;  // if there are pages, its tensors are empty until manifest() is called
+  mutable Manifest manifest_;  // `tensors` of a manifest with pages is empty until manifest() is called
   // Tensors of the pages read so far. They are never moved, because record() returns references to them.
   mutable std::vector<std::optional<std::vector<TensorRecord>>> pages_;
   FileWork work_;
@@ -107,7 +107,8 @@ class Checkpoint {
   std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest
 };
 
-/// Throws Error(data) unless `path` is a regular file and not a link. `about` follows the problem in the message.
+/// Throws Error(data) if `path` is not a regular file. A link is not a regular file. `about` follows the problem in the
+/// message.
 void require_regular_file(const std::string& path, std::string_view about = {});
 
 }  // namespace hexad::io

@@ -95,7 +95,7 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
     } catch (const Error& error) {
       std::error_code gone;
       if (!fs::exists(path(step), gone) && !gone) continue;
-      if (error.code() != ExitCode::data) throw;  // not damage, for example out of memory
+      if (error.code() != ExitCode::data) throw;  // the checkpoint is not damaged; for example, memory is exhausted
       scan.problems.push_back(error.what());
       scan.newest_bad = step;
     }
@@ -253,7 +253,7 @@ std::vector<CheckpointStore::Saved> CheckpointStore::intact_steps() const {
       if (std::time(nullptr) - version->seconds > 2)
         known_.insert_or_assign(step, Known{*version, checkpoint.sequence(), checkpoint.files()});
     } catch (const Error& error) {
-      if (error.code() != ExitCode::data) throw;  // not damage, for example out of memory
+      if (error.code() != ExitCode::data) throw;  // the checkpoint is not damaged; for example, memory is exhausted
     }
   }
   std::ranges::sort(good, std::greater{});
@@ -279,8 +279,8 @@ void CheckpointStore::clean() const {
   }
 }
 
-// Removes the folder `name` of a replaced checkpoint if the new checkpoint exists. Otherwise, the process was killed
-// between the two renames of the replacement. In this case, restores the original name of the folder.
+// Removes the folder `name` of a replaced checkpoint if the new checkpoint exists. Otherwise restores the original name
+// of the folder, because the process was killed between the two renames of the replacement.
 void CheckpointStore::clean_replaced(std::string_view name, std::error_code& error) const {
   const std::string original(name.substr(0, name.size() - replaced_suffix.size()));
   const auto step = step_of(original);
@@ -324,7 +324,7 @@ void CheckpointStore::remove(int64_t step) const {
   std::error_code error;
   std::optional<FileLock> lock;
   const fs::file_type type = fs::symlink_status(manifest, error).type();
-  if (type == fs::file_type::none)  // unknown, so a reader may have the checkpoint open
+  if (type == fs::file_type::none)  // the type is unknown, so a reader may have the checkpoint open
     return options_.warn(cat(folder, ": cannot be removed: ", manifest, ": cannot be examined: ", error.message()));
   if (type == fs::file_type::regular) {  // readers refuse all other types
     try {
@@ -334,8 +334,8 @@ void CheckpointStore::remove(int64_t step) const {
     }
     if (!lock) return;  // a reader has the checkpoint open
   }
-  // Renames the folder first. If the process is killed during the removal, no folder that looks like a checkpoint
-  // remains.
+  // Renames the folder first, so that no folder that looks like a checkpoint remains if the process is killed during
+  // the removal.
   remove_folder(doomed, options_.work, error);  // a leftover of an interrupted save or removal
   require_current();
   if (!error) fs::rename(folder, doomed, error);

@@ -38,10 +38,10 @@ struct StoreOptions {
 };
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
-/// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
-/// RunLock of the run. If StoreOptions::generation is no longer the newest generation of the run, these functions
-/// change no file and throw Error(usage). They repeat this check before they rename or remove a folder that another job
-/// may use. Not thread-safe: const functions also store the contents of manifests that they read.
+/// is only a hint and is written last. Only the rank that holds the RunLock of the run may call functions that change
+/// files. If StoreOptions::generation is no longer the newest generation of the run, these functions change no file and
+/// throw Error(usage). They repeat this check before they rename or remove a folder that another job may use. Not
+/// thread-safe: const functions also store the contents of manifests that they read.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
@@ -63,8 +63,8 @@ class CheckpointStore {
   /// if the folder of the store cannot be listed.
   std::vector<int64_t> steps() const;
 
-  /// Removes the remains of interrupted saves and removals. If a save was killed while it replaced a checkpoint, and
-  /// the new checkpoint does not exist, restores the old checkpoint. Call this function before the first save. Throws
+  /// Removes the remains of interrupted saves and removals. Restores a checkpoint if a save was killed while it
+  /// replaced this checkpoint and the new checkpoint does not exist. Call this function before the first save. Throws
   /// Error(resource) if the cleanup fails.
   void clean() const;
   /// Removes all good checkpoints except the newest `keep`, and all bad checkpoints with a lower step than the newest
@@ -73,8 +73,8 @@ class CheckpointStore {
   void retain() const;
   /// Renames the checkpoint of each step N after `step` to step-N.abandoned. The run has returned to `step` (0: started
   /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
-  /// again removes the older step-N.abandoned. If a folder was renamed, writes the name of the folder of `step` to
-  /// `latest`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(usage) if a newer job
+  /// again removes the older step-N.abandoned. Changes `latest` if a folder was renamed: writes the name of the folder
+  /// of `step`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(usage) if a newer job
   /// has started, and Error(resource) if a folder cannot be renamed or removed, or `latest` cannot be written or
   /// removed.
   std::vector<std::string> abandon_after(int64_t step) const;
@@ -96,9 +96,9 @@ class CheckpointStore {
   /// and an older job never removes such a folder of a newer job.
   std::string unfinished_path(int64_t step) const;
   /// Removes `folder`, which belongs to `step`, if it exists. First renames `folder` to unfinished_path(step), in place
-  /// of any folder that has this name. No other job uses this name. If a newer job starts during the removal, this job
-  /// therefore cannot remove a folder of the newer job. Throws like require_current(). Sets `error` if the folder
-  /// cannot be renamed or removed.
+  /// of any folder that has this name. No other job uses this name. Therefore this job cannot remove a folder of a
+  /// newer job that starts during the removal. Throws like require_current(). Sets `error` if the folder cannot be
+  /// renamed or removed.
   void remove_folder_of(int64_t step, const std::string& folder, std::error_code& error) const;
 
   struct Scan {
@@ -120,7 +120,7 @@ class CheckpointStore {
     long nanoseconds;
     bool operator==(const FileVersion&) const = default;
   };
-  // Contents of a good checkpoint's manifest that every save needs.
+  // The part of a good checkpoint's manifest that every save needs.
   struct Known {
     FileVersion manifest;
     int64_t sequence;

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Returns the name of a piece in its shard. The name is unique in the checkpoint, so other tools can merge the shards.
-/// If a piece is smaller than its tensor, its name contains the region in the form of a Python slice, for example
+/// The name of a piece that is smaller than its tensor contains the region in the form of a Python slice, for example
 /// "main:experts.up[0:2,0:6,0:8]".
 std::string stored_name(const ShardItem& item) {
   std::string name = item.kind == Kind::parameter ? item.name : cat(name_of(item.kind), ":", item.name);
@@ -137,8 +137,8 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
 void CheckpointWriter::replace_folder() const {
   if (fs::exists(folder_)) {  // exists if the run returned to an earlier step and has reached this step again
     std::error_code error;
-    // The folder `replaced_` may remain from an earlier save whose cleanup failed. If it cannot be removed now, the
-    // rename fails.
+    // The folder `replaced_` may remain from an earlier save whose cleanup failed. The rename fails if `replaced_`
+    // cannot be removed now.
     remove_folder(replaced_, store_.options().work, error);
     rename_folder(folder_, replaced_);
     reach(store_.options().fault, "folder: old one moved aside");

@@ -1,4 +1,4 @@
-// Atomic saving of a checkpoint by many ranks. This code does not communicate. Its callers must:
+// Atomic saving of a checkpoint by many ranks. This code does not communicate. Callers must use it as follows:
 //
 //     rank 0        CheckpointWriter w(store, step); w.create();
 //     -- barrier --
@@ -32,7 +32,7 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointStore& store, int64_t step);
 
   /// Creates the empty folder CheckpointStore::unfinished_path(), in place of any folder that has this name. Throws
-  /// Error(resource) if this fails. Like write_shard(), throws Error(usage) if a newer job has started in the run
+  /// Error(resource) if this fails. create() and write_shard() throw Error(usage) if a newer job has started in the run
   /// directory.
   void create();
   /// Writes and fsyncs shard `index` of `count`. Returns its description, as text for commit(). Throws Error(resource),
@@ -41,16 +41,17 @@ class CheckpointWriter {
   /// Completes the checkpoint: writes the manifest with its pages, renames the folder, writes `latest` and applies
   /// retention.
   /// `state.step` must be the step of the writer. `parts` may be in any order.
-  /// Throws Error(resource) if the manifest cannot be written, the folder cannot be renamed, or this process does not
-  /// see all shards. Throws std::logic_error if the parts are not a complete checkpoint (see merge_parts()). After
-  /// these errors, call discard(). Throws Error(usage) if a newer job has started in the run directory
-  /// (StoreOptions::generation); then discard() removes nothing.
+  /// Throws Error(resource) if the manifest cannot be written, the folder cannot be renamed, or this process cannot
+  /// find all shards in the folder. Throws std::logic_error if the parts are not a complete checkpoint (see
+  /// merge_parts()). After these errors, call discard(). Throws Error(usage) if a newer job has started in the run
+  /// directory (StoreOptions::generation); discard() then removes nothing.
   /// Once the folder has its final name, the checkpoint exists, and commit() does not throw. Later failures are only
   /// reported as warnings, for example if `latest` cannot be written or an old folder cannot be deleted. If the rename
   /// cannot be confirmed on disk, `latest` is not written and no older checkpoint is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
-  /// Removes the folder of the unfinished save, unless a newer job has started in the run directory. If commit() had
-  /// moved an older checkpoint of the step aside, moves it back. Warns if this fails. Never throws.
+  /// Removes the folder of the unfinished save. Moves an older checkpoint of the step back if commit() had moved this
+  /// checkpoint aside. Warns if one of these operations fails. Only warns if a newer job has started in the run
+  /// directory. Never throws.
   void discard() const noexcept;
 
  private:

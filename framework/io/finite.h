@@ -13,7 +13,7 @@ using tensor::Tensor;
 /// finite, or if the dtype is an integer type.
 std::optional<int64_t> first_non_finite(const Tensor& tensor);
 
-/// Throws Error(numeric) unless all elements are finite. The message contains `where`, `name`, the value and the
+/// Throws Error(numeric) if an element is NaN or infinite. The message contains `where`, `name`, the value and the
 /// row-major index of the value.
 void require_finite(const Tensor& tensor, std::string_view where, std::string_view name);
 

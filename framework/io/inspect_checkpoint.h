@@ -14,7 +14,7 @@ std::string describe(const Checkpoint& checkpoint);
 std::string describe_json(const Checkpoint& checkpoint);
 
 /// Returns one line for each good checkpoint of a run, newest first. The last line names the checkpoint from which
-/// the run would continue with `checkpoint.resume: auto`, or says that there is none.
+/// the run would continue with `checkpoint.resume: auto`, or says that there is no good checkpoint.
 std::string describe(const CheckpointStore::Scan& scan);
 /// Returns the JSON object of the checkpoint from which the run would continue. Two members are added: `good`, a list
 /// of folders, and `bad`, a list of messages. If no checkpoint is good, the object has only these two members.

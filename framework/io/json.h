@@ -51,7 +51,7 @@ class JsonNode {
   Shape shape() const;
   const Json& value() const { return value_; }
 
-  /// Throws Error(data) with the location, the value and `expected` unless `ok` is true.
+  /// Throws Error(data) with the location, the value and `expected` if `ok` is false.
   void check(bool ok, std::string_view expected) const;
 
  private:

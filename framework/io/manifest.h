@@ -97,7 +97,7 @@ void require_readable(std::string_view text, const std::string& where, int64_t l
 /// bytes.
 void require_accepted_size(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 
-/// Contents of the shard that one rank has written. Ranks send it to rank 0 as text.
+/// Contents of the shard that one rank has written. Each rank sends its ShardPart to rank 0 as text.
 struct ShardPart {
   int index, count;  // shard `index` of `count`
   ShardRecord shard;

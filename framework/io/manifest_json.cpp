@@ -107,7 +107,7 @@ TensorRecord tensor_from(const JsonNode& node, size_t shards) {
 TensorRecord whole_tensor_from(const JsonNode& node, size_t shards) {
   TensorRecord tensor = tensor_from(node, shards);
   int64_t elements = 0;
-  bool fits = true;  // false if the sum overflows, as in a malicious file
+  bool fits = true;  // false if the sum overflows, for example in a malicious file
   for (const Piece& p : tensor.pieces)
     fits = fits && !__builtin_add_overflow(elements, p.region.size.numel(), &elements);
   if (!fits || elements != tensor.shape.numel())

@@ -12,7 +12,7 @@ Json to_json(const ManifestPage& page);
 ShardRecord shard_from(const JsonNode& node);
 /// Returns a tensor whose pieces are in the shards 0 to `shards` - 1. Throws Error(data) if a value is illegal.
 TensorRecord tensor_from(const JsonNode& node, size_t shards);
-/// Like tensor_from(), but also throws Error(data) unless the pieces have as many elements as the tensor.
+/// Like tensor_from(), but also throws Error(data) if the pieces together have more or fewer elements than the tensor.
 TensorRecord whole_tensor_from(const JsonNode& node, size_t shards);
 
 }  // namespace hexad::io

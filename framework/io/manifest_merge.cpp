@@ -19,8 +19,8 @@ constexpr const char* where = "[checkpoint] part of a shard";
 using Corner = std::array<int64_t, Shape::max_rank>;
 
 // Adds the corners of a region to `corners`. The value of the first corner is `sign`, and the signs alternate along
-// each dimension. Removes the corners whose values add up to 0. If regions do not overlap, exactly the corners of their
-// union remain.
+// each dimension. Removes the corners whose values add up to 0. Exactly the corners of the union of all added regions
+// remain if the regions do not overlap.
 void add_corners(const Region& region, int sign, std::map<Corner, int64_t>& corners) {
   const int rank = region.size.rank();
   for (unsigned ends = 0; ends < 1u << rank; ++ends) {  // bit d is set for the end of the region along dimension d

@@ -22,10 +22,10 @@ struct ManifestFile {
   std::string name, text;
 };
 
-/// Returns the files of `manifest`, which must have no pages yet; manifest.json is last. If there are several tensors,
-/// and they have more than `page_pieces` pieces in total, the tensors are divided into pages. A page contains whole
-/// tensors: at least one tensor, and more tensors as long as the page has at most `page_pieces` pieces. Reports
-/// progress to `work` after each page.
+/// Returns the files of `manifest`, which must have no pages yet; manifest.json is last. The tensors are divided into
+/// pages if there are several tensors with more than `page_pieces` pieces in total. A page contains whole tensors: at
+/// least one tensor, and more tensors as long as the page has at most `page_pieces` pieces. Reports progress to `work`
+/// after each page.
 std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces, const FileWork& work = {});
 
 /// Parses the text of page `page` of a manifest. Throws Error(data) whose message begins with `where` if the text does

@@ -20,7 +20,7 @@ class OutputFile {
   /// Creates the file or replaces the contents of an existing file. Bytes that the system has accepted are reported to
   /// `work`.
   explicit OutputFile(std::string path, FileWork work = {});
-  /// Closes the file. If finish() was not called, an incomplete file remains, which the caller must remove.
+  /// Closes the file. An incomplete file remains if finish() was not called. The caller must remove this file.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -44,9 +44,9 @@ class OutputFile {
   FileWork work_;
   int fd_;
   // Numbers of bytes from the beginning of the file:
-  // - written_: passed to the system
-  // - pushed_: the system has started to write them to disk
-  // - waited_: on disk
+  // - written_: bytes that were passed to the system
+  // - pushed_: bytes that the system has started to write to disk
+  // - waited_: bytes that are on disk
   int64_t written_ = 0, pushed_ = 0, waited_ = 0;
   std::vector<char> buffer_;
   data::StreamingDigest digest_;

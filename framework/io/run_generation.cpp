@@ -22,8 +22,8 @@ namespace {
 constexpr std::chrono::milliseconds between_tries{20};
 
 /// Returns the number in the file; 0 if there is no file. Throws Error(resource) if the file cannot be read, and
-/// Error(data) unless the number is at least 1. Each call opens the file again, so that a network file system asks its
-/// server.
+/// Error(data) if it does not contain an integer of at least 1. Each call opens the file again, so that a network file
+/// system reads the current contents from the server.
 int64_t read_number(const std::string& path) {
   std::ifstream in(path);
   std::string text;

@@ -15,9 +15,9 @@ namespace hexad::io {
 /// released the lock. Therefore the file `generation` in the run directory contains the number of the newest start. The
 /// number only grows. A job compares this number with its own number before it writes checkpoints or metrics.
 ///
-/// Commits also hold the flock of the file `generation.lock`, as take() does. If flocks of the file system work across
-/// machines, no job can start between the comparison and the rename of a checkpoint. Otherwise a job can start in this
-/// short time, undetected.
+/// Commits and take() hold the flock of the file `generation.lock`. If flocks of the file system work across machines,
+/// no job can start between the comparison and the rename of a checkpoint. Otherwise a job can start in this short
+/// time, undetected.
 class RunGeneration {
  public:
   /// Takes the next number of the directory, which must exist. Only the holder of the RunLock may call this function.

@@ -55,8 +55,8 @@ Owner me() {
   return {host_name(), std::to_string(::getpid()), boot_of_machine(), fmt::format("{:08x}{:08x}", random(), random())};
 }
 
-/// Returns the current contents of the file. Each call opens the file again, so that a network file system asks its
-/// server.
+/// Returns the current contents of the file. Each call opens the file again, so that a network file system reads them
+/// from the server.
 Owner read_owner(const std::string& path) {
   std::ifstream in(path);
   Owner owner;
@@ -82,7 +82,7 @@ bool is_current(int fd, const std::string& path) {
          mine.st_dev == named.st_dev;
 }
 
-/// True if the owner in the file and its beat do not change during `timing.patience`.
+/// True if the owner and the beat in the file do not change during `timing.patience`.
 bool abandoned(const std::string& path, const Owner& former, const LockTiming& timing, const base::FileWork& work) {
   const auto end = std::chrono::steady_clock::now() + timing.patience;
   while (std::chrono::steady_clock::now() < end) {
@@ -96,7 +96,7 @@ bool abandoned(const std::string& path, const Owner& former, const LockTiming& t
 
 }  // namespace
 
-/// Holds the lock file, renews it periodically, and removes it at the end unless another job has taken it over.
+/// Holds the lock file, renews it periodically, and removes it at the end if no other job has taken the lock over.
 class RunLock::Holder {
  public:
   Holder(std::string path, FileLock lock, Owner owner, std::chrono::milliseconds beat)
@@ -115,8 +115,8 @@ class RunLock::Holder {
 
   const std::string& path() const { return path_; }
 
-  /// Reads the file. Returns false if this or an earlier call has found that another job has taken the lock over. If
-  /// the file is missing or unreadable, the lock does not count as taken over.
+  /// Reads the file. Returns false if this or an earlier call has found that another job has taken the lock over. A
+  /// missing or unreadable file does not count as a takeover.
   bool look() {
     const Owner now = read_owner(path_);
     const std::lock_guard guard(mutex_);
@@ -142,7 +142,7 @@ class RunLock::Holder {
       try {
         write_owner(lock_.descriptor(), path_, owner_);
       } catch (const Error&) {
-        // The next beat tries again. If another job takes the lock over in the meantime, look() detects it.
+        // The file is written again after the next wait. look() detects a takeover by another job in the meantime.
       }
     }
   }

@@ -23,18 +23,18 @@ struct LockTiming {
 /// The processes of another machine cannot be checked. Therefore the file also names its holder, and a thread of the
 /// holder renews the file (increments a counter in it) while the job runs.
 ///
-/// If a job finds a file of another machine whose flock is free, it watches the file. If the file is renewed, the job
-/// is refused. Otherwise the job takes the lock over. The clocks of machines need not agree, because they are not
+/// A job watches a file that names another machine if the flock of the file is free. The job is refused if the file is
+/// renewed. Otherwise the job takes the lock over. The clocks of machines need not agree, because they are not
 /// compared. A holder that was suspended for longer than the patience may have lost the lock. It detects the loss when
 /// it next reads the file, and must then end.
 class RunLock {
  public:
-  /// Creates the directory if it does not exist, and locks it. If the job that held the lock is dead, takes the lock
-  /// over. The takeover happens immediately if that job ran on the same machine (same host name and boot), otherwise
-  /// after `timing.patience`. The wait and the takeover after it are reported to `note`, and the progress of the wait
-  /// to `work`. Throws Error(usage) that names the host and process id of the holder if another job holds the lock.
-  /// Throws Error(resource) if the directory cannot be created or written, but Error(usage) if its name is too long or
-  /// leads through too many links.
+  /// Creates the directory if it does not exist, and locks it. Takes the lock over if the job that held the lock is
+  /// dead. The takeover happens immediately if the dead job ran on the same machine (same host name and boot),
+  /// otherwise after `timing.patience`. The wait and the takeover after it are reported to `note`, and the progress of
+  /// the wait to `work`. Throws Error(usage) that names the host and process id of the holder if another job holds the
+  /// lock. Throws Error(resource) if the directory cannot be created or written, but Error(usage) if its name is too
+  /// long or leads through too many links.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
       LockTiming timing = {}, const base::FileWork& work = {});

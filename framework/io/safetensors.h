@@ -1,7 +1,7 @@
 // The safetensors format: the length (u64) of a JSON header, the header, and the bytes of the tensors (little-endian,
 // row-major). https://github.com/huggingface/safetensors#format
 //
-// Tensors can only be read into host memory. When they are written, tensors on a GPU are copied to the host.
+// Tensors can only be read into host memory. Tensors on a GPU are copied to the host before they are written.
 #pragma once
 
 #include <map>
@@ -28,8 +28,8 @@ struct TensorInfo {
   int64_t begin, end;  // byte offsets from the start of the file
 };
 
-/// A file whose header has been read and checked: lengths, names, types, products of sizes, ranges. The file is not
-/// kept open, because a checkpoint may have more shards than a process may have open files.
+/// A file whose header has been read and checked. The check covers lengths, names, types, products of sizes and ranges.
+/// The file is not kept open, because a checkpoint may have more shards than a process may have open files.
 class SafetensorsFile {
  public:
   /// Opens a file. Throws Error(data) if the file cannot be read or is invalid. The message names the file, the problem
@@ -51,8 +51,9 @@ class SafetensorsFile {
   /// is not inside the tensor.
   Tensor read_region(std::string_view name, const Shape& begin, const Shape& size, Device device,
                      Category category = Category::parameter) const;
-  /// Reads `region` into existing host memory. `out` may be strided. Throws std::logic_error unless `out` is in host
-  /// memory and has the dtype of the tensor and the shape region.size, and unless the region is inside the tensor.
+  /// Reads `region` into existing host memory. `out` may be strided. Throws std::logic_error if `out` is not in host
+  /// memory, if its dtype is not that of the tensor, if its shape is not region.size, or if the region is not inside
+  /// the tensor.
   void read_into(const Tensor& out, std::string_view name, const Region& region) const;
   /// Returns the XXH3-128 digest of the tensor's bytes, as 32 hexadecimal digits.
   std::string digest(std::string_view name) const;
