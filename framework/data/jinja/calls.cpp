@@ -22,7 +22,7 @@ using Names = std::span<const std::string_view>;
   site.refuse("the ", kind, " '", config::shown(name), "' is not supported; supported: ", config::join(supported));
 }
 
-// Throws Error(data) unless a call has no keywords and `least` to `most` arguments.
+// Throws Error(data) if a call has keywords, or fewer than `least` or more than `most` arguments.
 void require_count(std::string_view name, const Arguments& arguments, size_t least, size_t most, const Site& site) {
   const size_t count = arguments.values.size();
   if (arguments.named.empty() && count >= least && count <= most) return;
@@ -98,7 +98,7 @@ Value length_of(const Value& value, const Site& site) {
 }
 
 // Selects the messages or objects of a list by the member that the first argument names. The member must be true or,
-// with three arguments, equal the third argument. If `wanted` is false, returns the remaining messages or objects.
+// with three arguments, equal the third argument. Returns the remaining messages or objects if `wanted` is false.
 Value select(std::string_view name, const Value& value, const Arguments& arguments, bool wanted, const Site& site) {
   require_count(name, arguments, 1, 3, site);
   const std::string& key = text_argument(name, arguments.values.front(), site).bytes();

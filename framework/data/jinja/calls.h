@@ -1,5 +1,5 @@
 // Filters, tests, functions and methods that chat templates may use. The functions below throw Error(data) that lists
-// the supported names if they do not know the filter, test or function, or the method of a text, a message or data.
+// the supported names if a filter, test or function, or a method of a text, a message or data is not supported.
 #pragma once
 
 #include <string>

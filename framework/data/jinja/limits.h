@@ -1,4 +1,4 @@
-// Limits of chat templates, which are not trusted, and the errors if a template exceeds them.
+// Limits of chat templates, which are not trusted, and the errors for templates that exceed a limit.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@ namespace hexad::data::jinja {
 /// Error(data) if `object` is undefined, or if `name` is an unsupported member of a loop. Also throws Error(data) if
 /// `object` is a message or data, and `name` is a method of Python's dictionaries.
 Value member(const Value& object, const std::string& name, const Site& site);
-/// Returns object[key]: the member of an object, the item of a list, or the character of a text. Undefined if there is
-/// none.
+/// Returns object[key]: the member of an object, the item of a list, or the character of a text. Returns undefined if
+/// there is none.
 Value element(const Value& object, const Value& key, const Site& site);
 /// Returns object[begin:end:step] of a list, or of the characters of a text. A missing bound is none.
 Value slice(const Value& object, const Value& begin, const Value& end, const Value& step, const Site& site);

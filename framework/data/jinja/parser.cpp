@@ -23,8 +23,8 @@ class Parser {
     cursor_.take();
   }
 
-  // Parses statements up to a tag whose name is in `ends`, and leaves this tag unread. If `ends` is empty, parses the
-  // whole template.
+  // Parses statements up to a tag whose name is in `ends`, and leaves this tag unread. Parses the whole template if
+  // `ends` is empty.
   std::vector<Statement> body(std::span<const std::string_view> ends, int line, std::string_view tag) {
     const TokenCursor::Nested nested(cursor_);
     std::vector<Statement> all;

@@ -14,7 +14,7 @@
 namespace hexad::data::jinja {
 
 /// Nested scopes of variables. Each iteration of a loop, the `else` of a loop, a call of a macro and
-/// {% generation %} have a scope. An `if` has none.
+/// {% generation %} have a scope. An `if` has no scope.
 class Scopes {
  public:
   Scopes() : scopes_(1) {}

@@ -192,7 +192,8 @@ class Renderer {
         base::cat("[jinja] the kind of an expression is ", static_cast<int>(e.kind), "; expected an ExpressionKind"));
   }
 
-  // Returns the first operand whose truth is `wanted`, or the last operand: `or` and `and` of Python.
+  // Returns the first operand whose truth is `wanted`; the last operand if there is none. For `or` of Python, `wanted`
+  // is true; for `and`, `wanted` is false.
   Value first_with(const Expression& e, bool wanted) {
     Value value;
     for (const Expression& operand : e.children) {
@@ -238,7 +239,7 @@ class Renderer {
     return call_method(object, callee.name, arguments(e), here);
   }
 
-  // Returns the text that a macro writes. A macro sees its parameters and the variables of the outermost scope.
+  // Returns the text that a macro writes. A macro can read its parameters and the variables of the outermost scope.
   Value call_macro(const Statement& macro, const Arguments& given, const Site& here) {
     require_parameters(macro, given, here);
     if (++calls_ > max_nested_calls)

@@ -17,7 +17,7 @@ using Variables = std::vector<std::pair<std::string, Value>>;
 
 class Template {
  public:
-  /// Parses a template. `path` is its name in messages. Throws as parse() does.
+  /// Parses a template. `path` is the name of the template in messages. Throws like parse().
   Template(std::string_view source, std::string path);
 
   const std::string& path() const { return path_; }

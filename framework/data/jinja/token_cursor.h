@@ -16,7 +16,7 @@ namespace hexad::data::jinja {
 class TokenCursor {
  public:
   /// Counts a nested block or operand as open during the lifetime of this object. The constructor throws Error(data) if
-  /// more than max_nested are open, so that recursion is limited.
+  /// more than max_nested blocks and operands are open, so that recursion is limited.
   class Nested {
    public:
     explicit Nested(TokenCursor& cursor) : cursor_(cursor) {
@@ -36,7 +36,7 @@ class TokenCursor {
   const std::string& path() const { return path_; }
   const Token& now() const { return tokens_[at_]; }
   const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
-  /// Moves to the next token and returns the previous one, which remains valid.
+  /// Moves to the next token and returns the previous token, which remains valid.
   const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool is(TokenKind kind, std::string_view text) const { return now().kind == kind && now().text == text; }
   bool is_symbol(std::string_view text) const { return is(TokenKind::symbol, text); }

@@ -22,14 +22,14 @@ struct AddedToken {
   bool strip_left, strip_right;  // true: the white space before (left) or after (right) the text belongs to the token
 };
 
-/// Finds tokens in a text. If several tokens match at the same position, the longest token is used.
+/// Finds tokens in a text. Uses the longest token if several tokens match at the same position.
 class AddedTokens {
  public:
   explicit AddedTokens(std::vector<AddedToken> tokens = {});
 
   bool empty() const { return tokens_.empty(); }
-  /// Calls `on_text` for each non-empty text between tokens and `on_token` for each token, in order. A special token is
-  /// treated as text unless it lies in one of the ranges `trusted`. `text` must be valid UTF-8.
+  /// Calls `on_text` for each non-empty text between tokens and `on_token` for each token, in order. A special token
+  /// that is not completely in one of the ranges `trusted` is treated as text. `text` must be valid UTF-8.
   void split(std::string_view text, const ByteRanges& trusted, const std::function<void(std::string_view)>& on_text,
              const std::function<void(int32_t)>& on_token) const;
   /// True if at least one token is special.

@@ -90,8 +90,8 @@ class CharacterBpe final : public TextModel {
     if (const auto whole = parts_.bpe.whole_pieces.find(piece); whole != parts_.bpe.whole_pieces.end())
       return ids.push_back(whole->second);
     std::vector<int32_t> symbols;
-    bool unknown = false;  // true: an unknown id must still be added; like Hugging Face's library, adds it after the
-                           // ids of any bytes that follow
+    bool unknown = false;  // true: an unknown id must still be added; like in Hugging Face's library, it is added after
+                           // the ids of any bytes that follow
     const auto end_unknown = [&] {
       if (unknown && parts_.bpe.unknown >= 0) symbols.push_back(parts_.bpe.unknown);
       unknown = false;

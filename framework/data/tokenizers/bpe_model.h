@@ -36,8 +36,8 @@ void merge_symbols(const PairTable& merges, std::vector<int32_t>& symbols);
 struct BpeParts {
   PairTable merges;
   ByteIds bytes = no_byte_ids();  // ids of bytes; in a character model, used for characters without a token
-  /// Ids of pieces that are encoded as one token without merging, even if the merges would not produce it. Empty: all
-  /// pieces are merged.
+  /// Ids of pieces that are encoded as one token without merging, even if the merges would not produce this token.
+  /// Empty: all pieces are merged.
   PieceMap<int32_t> whole_pieces = {};
   int32_t unknown = -1;  // id of a byte or character without any other id; -1: such a byte or character is dropped
 };
@@ -50,9 +50,9 @@ struct CharacterBpeParts {
   std::unordered_map<uint32_t, int32_t> characters = {};  // ids of the characters that are tokens, by code point
   bool fuse_unknown = false;                              // true: adjacent unknown characters are encoded as one id
   /// Pairs of characters that some merge joins: the last character of the merge's left part and the first character of
-  /// its right part. A text can be divided between two adjacent characters before it is encoded, unless they are such a
-  /// pair. Texts are never divided if this table is empty, if there are whole pieces, or if only some bytes have ids.
-  /// They are also not divided if unknown characters are fused, unless all bytes have ids.
+  /// its right part. A text can be divided between two adjacent characters before it is encoded if the table does not
+  /// contain this pair of characters. Texts are never divided if this table is empty, if there are whole pieces, or if
+  /// only some bytes have ids. Texts are also not divided if unknown characters are fused and a byte has no id.
   PairTable joints;
 };
 

@@ -15,7 +15,7 @@
 
 namespace hexad::data {
 
-inline constexpr int64_t largest_config = int64_t{16} << 20;  // bytes of a JSON file next to a tokenizer
+inline constexpr int64_t largest_config = int64_t{16} << 20;  // maximum bytes of a JSON file next to a tokenizer
 
 class JsonField {
  public:

@@ -13,7 +13,7 @@ namespace hexad::data {
 
 class PieceCache {
  public:
-  /// Appends the ids of `piece` to `ids`. If the cache does not contain the piece, calls `encode`. `encode` must append
+  /// Appends the ids of `piece` to `ids`. Calls `encode` if the cache does not contain the piece. `encode` must append
   /// the piece's ids, and may call append() of this cache for other pieces.
   template <class Encode>
   void append(std::string_view piece, std::vector<int32_t>& ids, Encode&& encode) {
@@ -35,7 +35,7 @@ class PieceCache {
   struct Slot {
     uint64_t hash = 0;
     uint32_t text = 0, ids = 0;     // positions of the piece in text_ and of its ids in ids_
-    uint16_t bytes = 0, count = 0;  // numbers of bytes and of ids; if `bytes` is 0, the slot is free
+    uint16_t bytes = 0, count = 0;  // numbers of bytes and of ids; `bytes` is 0 in a free slot
   };
 
   const Slot* find(std::string_view piece, uint64_t hash) const;

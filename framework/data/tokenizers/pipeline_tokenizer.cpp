@@ -49,7 +49,7 @@ class Pipeline final : public ImportedTokenizer {
     set_names(std::move(request));
     std::vector<AddedToken> original, normalized;
     for (AddedToken& token : parts_.added) {
-      // The tokens that end and begin documents are special, so that a text cannot end a document or begin another one.
+      // The tokens that end and begin documents are special, so that a text cannot end or begin a document.
       token.special = token.special || token.id == end_of_document() || token.id == beginning_of_document();
       if (token.normalized) normalize(token.text);
       (token.normalized ? normalized : original).push_back(std::move(token));
@@ -141,8 +141,8 @@ class Pipeline final : public ImportedTokenizer {
       return normalized_.have_special_in(normal);
     });
   }
-  // Encodes a text without tokens of original_. If the text is normalized, `trusted` counts only if it contains the
-  // whole text.
+  // Encodes a text that contains no tokens of original_. Special tokens of a text that is normalized are recognised
+  // only if `trusted` contains the whole text.
   void encode_part(std::string_view part, const ByteRanges& trusted, Call& call) const {
     const bool first = part.data() == call.begin;
     if (parts_.normalizers.empty()) return encode_normalized(part, trusted, first, call);

@@ -21,11 +21,11 @@ struct PipelineParts {
   std::vector<std::string> bytes;  // bytes of each id; empty for special tokens and unused ids
   std::vector<std::string> names;  // names by id, to find special ids and their texts; names of other ids may be empty
   SpecialHints hints = {};
-  std::string decoded_prefix = {};  // removed by decode() from the beginning of a text, such as a space
+  std::string decoded_prefix = {};  // prefix, such as a space, that decode() removes from a text
 };
 
 /// Makes a tokenizer. A byte that is not part of a UTF-8 character is encoded as the id of this byte, and is not merged
-/// with its neighbours. If the vocabulary has no id for the byte, the byte is encoded as U+FFFD.
+/// with its neighbours. A byte without an id in the vocabulary is encoded as U+FFFD.
 std::unique_ptr<Tokenizer> make_pipeline(TokenizerRequest request, PipelineParts parts);
 
 }  // namespace hexad::data

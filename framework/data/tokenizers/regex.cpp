@@ -113,7 +113,7 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
     return pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
                        PCRE2_NO_UTF_CHECK, data.get(), context);
   };
-  MatchContext quick, patient;  // null unless a match needs `stack`
+  MatchContext quick, patient;  // null until a match needs `stack`
   Stack stack;
   const auto add_stack = [&] {
     stack.reset(pcre2_jit_stack_create(64 << 10, largest_stack, nullptr));

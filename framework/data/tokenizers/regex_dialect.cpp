@@ -83,8 +83,8 @@ class Translation {
     const std::string_view one = boundary ? "!" : "=", other = boundary ? "=" : "!";
     out_.append(base::cat("(?:(?<=", is, ")(?", one, is, ")|(?<!", is, ")(?", other, is, "))"));
   }
-  // Copies \p{...} or \P{...}, whose p or P is pattern_[i]. Adds "sc:" to the name of a script, because without it
-  // PCRE2 also matches the script's extensions. Returns the index of the last character copied.
+  // Copies \p{...} or \P{...}, whose p or P is pattern_[i]. Adds "sc:" to the name of a script, because PCRE2 also
+  // matches the script's extensions without this prefix. Returns the index of the last character copied.
   size_t property(size_t i) {
     out_.append("\\").append(1, pattern_[i]);
     const size_t end = pattern_.find('}', i);
@@ -131,12 +131,12 @@ class Translation {
       return i;
     }
     out_ += c;
-    // A lead byte begins an item; the other bytes of a character continue it.
+    // A lead byte begins an item; the other bytes of a character continue the item.
     if ((static_cast<unsigned char>(c) & 0xc0) == 0x80) item_ = character_;
     character_ = item_;
     return i;
   }
-  // Copies a count such as {1,3}. If a following + or ? repeats the counted part (in Oniguruma), copies it, too, and
+  // Copies a count such as {1,3}. Also copies a following + or ? that repeats the counted part (in Oniguruma), and
   // encloses the counted part in a group.
   size_t count(size_t i) {
     size_t end = pattern_.find_first_not_of("0123456789,", i + 1);

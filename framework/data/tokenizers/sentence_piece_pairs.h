@@ -1,5 +1,5 @@
 // Division of a word into parts that a SentencePiece BPE model encodes separately. Words of scripts without spaces are
-// long and seldom occur twice; their parts occur often, and their ids can be cached.
+// long and seldom occur twice; the parts of these words occur often, and the ids of the parts can be cached.
 #pragma once
 
 #include <algorithm>
@@ -52,8 +52,8 @@ class CharacterPairs {
   /// UTF-8.
   bool may_be_joined(std::string_view first, std::string_view second) const;
 
-  // Each pair sets the element at its hash. Two other characters with the same hash then count as a pair, too. This
-  // costs time but does not change the ids.
+  // Each pair sets the element at its hash. Two other characters with the same hash then count as a pair, too. Such a
+  // false pair costs time but does not change the ids.
   static constexpr int slot_bits = 20;
   static constexpr size_t slots = size_t{1} << slot_bits;
   static size_t slot_of(std::string_view first, std::string_view second);

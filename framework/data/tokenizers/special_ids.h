@@ -19,8 +19,8 @@ struct SpecialHints {
 /// Function that returns the id of the token with the given text; nullopt if the vocabulary has no such token.
 using IdByName = std::function<std::optional<int32_t>(std::string_view)>;
 
-/// Sets the special ids of request.source, unless they are already set. The end of a document is the first of these
-/// that exists:
+/// Sets the special ids of request.source if they are not set yet. The end of a document is the first of these that
+/// exists:
 /// - the token that the user has named;
 /// - eos_token of tokenizer_config.json next to the file;
 /// - eos_token_id of generation_config.json next to the file;

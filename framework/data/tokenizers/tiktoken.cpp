@@ -56,8 +56,8 @@ const TiktokenPattern& pattern_of(const TokenizerRequest& request, int64_t count
        ", so its pattern is not known; name the pattern with --tokenizer-pattern: ", known_names());
 }
 
-// Adds the special tokens of a pattern. If the file has an unusual number of tokens, the ids of the special tokens
-// follow the tokens of the file.
+// Adds the special tokens of a pattern. The ids of the special tokens follow the ids of the file if the file has an
+// unusual number of tokens.
 void add_special(const TiktokenPattern& pattern, int64_t shift, PipelineParts& parts, const std::string& path) {
   for (const SpecialRange& range : pattern.special) {
     for (int32_t i = 0; i < range.count; ++i) {

@@ -20,7 +20,7 @@ struct UnigramPiece {
 struct UnigramParts {
   std::vector<UnigramPiece> pieces;  // indexed by id
   int32_t unknown;                   // id of text without a token
-  ByteIds bytes = no_byte_ids();     // ids of bytes; if all bytes of an unknown text have ids, these replace `unknown`
+  ByteIds bytes = no_byte_ids();     // ids of bytes; they replace `unknown` if all bytes of an unknown text have ids
 };
 
 std::unique_ptr<TextModel> make_unigram(UnigramParts parts);
