@@ -10,12 +10,12 @@ namespace hexad::base {
 /// a toy model often fits into a single block, which would hide errors that occur only in later blocks. Therefore most
 /// sizes are smaller in `hexad verify`, and some are smaller in tests.
 struct BlockSizes {
-  // layers/moe: number of rows of an expert whose weighted gradients are in memory at a time
+  // layers/moe: number of rows of one expert for which weighted gradients are in memory at a time
   // (Experts::backward_weighted).
   int64_t expert_rows = 256;
   // optim: number of elements of each offloaded state that are in device memory at a time.
   int64_t optimizer_elements = int64_t{1} << 20;
-  // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks, except the last piece.
+  // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks. The last piece may be smaller.
   int64_t sum_bytes = 64 << 10;
   // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast as a whole if the buffers of the sum
   // fit into scratch_bytes, because latency matters more than bandwidth for small tensors. Larger tensors are cut into
@@ -23,8 +23,8 @@ struct BlockSizes {
   // messages. message_bytes must be a multiple of 64.
   int64_t whole_bytes = 8192, message_bytes = 16384;
   // parallel/comm: in groups of at most direct_ranks ranks, every rank sends small tensors to every other rank. In
-  // larger groups, a rank sends small tensors to few ranks, which pass them on, and all buffers of a sum together have
-  // at most about scratch_bytes.
+  // larger groups, a rank sends small tensors to a few ranks, which forward them. All buffers of a sum together then
+  // have at most about scratch_bytes.
   int64_t direct_ranks = 16, scratch_bytes = int64_t{8} << 20;
   // framework/kernels/cpu:
   // - total_elements: number of elements in each partial sum of a total over a tensor, such as a norm.

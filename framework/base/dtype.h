@@ -83,7 +83,7 @@ struct AccumulatorOf<double> {
 };
 template <class T>
 using accumulator_t = typename AccumulatorOf<T>::type;
-/// Returns the Dtype of accumulator_t. It is the dtype of main gradients, router logits, losses and reductions.
+/// Returns the dtype of sums of elements of dtype `d`. Main gradients, router logits and losses also have this dtype.
 inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
 /// Calls f.template operator()<T>() for the T among Ts... whose dtype is `dtype`. Throws std::logic_error if no T has

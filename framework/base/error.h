@@ -1,4 +1,4 @@
-// Errors and exit codes. An Error carries the exit code of the program. A std::logic_error reports a bug.
+// Errors and exit codes. An Error contains the exit code of the program. A std::logic_error reports a bug.
 #pragma once
 
 #include <sstream>

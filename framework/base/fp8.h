@@ -21,8 +21,8 @@ namespace hexad::base {
 ///
 ///     |value(code) - v| <= max(relative_error * |v|, absolute_error).
 ///
-/// If x is sent as the code of v = x / scale and received as scale * value(code), its error is at most max(2^-4 * |x|,
-/// 2^-10 * scale). The quotient and product in float add at most 2^-23 * |x| (and 2^-149, the smallest float).
+/// The error of x is at most max(2^-4 * |x|, 2^-10 * scale) if x is sent as the code of v = x / scale and received as
+/// scale * value(code). The quotient and product in float add at most 2^-23 * |x| (and 2^-149, the smallest float).
 struct e4m3 {
   static constexpr float largest = 448, smallest_normal = 0x1p-6f, smallest = 0x1p-9f;
   static constexpr float relative_error = 0x1p-4f, absolute_error = 0x1p-10f;

@@ -1,7 +1,7 @@
 // Fast generation of normal numbers. Drawing the billions of initial weights of a large model must not delay the start
 // of a run. Each Philox block gives four numbers by the Box-Muller transform in float. The inner loops run over lanes,
-// so the compiler vectorises them. Floating-point contraction is off (see cmake/HexadOptions.cmake), which makes
-// results bitwise identical on every machine.
+// so the compiler vectorises them. Floating-point contraction is off (see cmake/HexadOptions.cmake), so results are
+// bitwise identical on every machine.
 #include <bit>
 #include <cmath>
 

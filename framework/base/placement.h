@@ -31,9 +31,9 @@ enum class MeshView : uint8_t { dense, expert };
 struct Placement {
   MeshView view = MeshView::dense;
   std::vector<Shard> shards{};  // empty: each rank that has the parameter has the whole parameter
-  /// Axes along which several ranks have the same piece, but each computes only a part of its gradient. The gradient is
-  /// summed over these ranks in the same way as over data-parallel ranks. Along other axes with copies of a piece,
-  /// every rank computes the whole gradient, so no sum is needed. Examples:
+  /// Axes along which several ranks have the same piece, but each of these ranks computes only a part of the piece's
+  /// gradient. The gradient is summed over these ranks in the same way as over data-parallel ranks. Along other axes
+  /// with copies of a piece, every rank computes the whole gradient, so no sum is needed. Examples:
   /// - tp for norms under sequence parallelism, for routers, and for key/value heads that several ranks have;
   /// - etp for biases that are added only once;
   /// - pp for a tied embedding.

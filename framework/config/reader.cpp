@@ -148,8 +148,8 @@ bool is_number(const Type& type) {
   return type.kind == Kind::integer || type.kind == Kind::byte_size || type.kind == Kind::real;
 }
 
-/// Replaces a leading ~ or ~user by the home folder. YAML does not replace it, and neither does bash in an override
-/// such as data.dataset=~/path.
+/// Replaces a leading ~ or ~user by the home folder. YAML does not replace a ~, and bash does not replace the ~ in an
+/// override such as data.dataset=~/path.
 void expand_home(Context& context, const Place& place, std::string& path) {
   try {
     path = base::expand_home(path);

@@ -79,7 +79,7 @@ struct TypeOf {
   static constexpr Type value = TypeMaker<T>::make();
 };
 
-/// Values and names of the enumerators of E, as enum_names(E) lists them.
+/// Values and names of the enumerators of E, in the order of enum_names(E).
 template <class E>
 inline constexpr auto enum_table = [] {
   constexpr auto pairs = enum_names(E{});

@@ -88,7 +88,7 @@ constexpr auto magics = std::to_array<Magic>({
     {0, "HEXADTOK"sv, {"prepared dataset", ""}},
 });
 
-/// True if `head` contains a byte below 0x07, which does not occur in text.
+/// True if `head` contains a byte below 0x07. Text contains no such byte.
 bool has_control(std::string_view head) {
   return std::ranges::any_of(head, [](char c) { return static_cast<unsigned char>(c) < 0x07; });
 }

@@ -10,8 +10,8 @@
 
 namespace hexad::data {
 
-/// Maximum bytes of one document, of one line of JSON, and of a .json file, which must be in memory as a whole. This
-/// limit bounds the memory that a compressed file can occupy.
+/// Maximum bytes of one document, of one line of JSON, and of a .json file. Each of these must be in memory as a whole.
+/// This limit bounds the memory that a compressed file can occupy.
 inline constexpr int64_t largest_document = int64_t{256} << 20;
 
 class ByteStream {

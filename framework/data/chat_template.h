@@ -11,11 +11,11 @@ namespace hexad::data {
 
 struct ChatTemplate {
   std::string source;
-  // Location of the template, as error messages name it: the file and, in tokenizer_config.json, the key.
+  // Location of the template for error messages: the file and, in tokenizer_config.json, the key.
   std::string path;
   std::vector<std::pair<std::string, std::string>> tokens = {};  // special tokens, such as bos_token: name and text
-  // The template for conversations that list tools, and its location, as error messages name it. `source` also writes
-  // these conversations if `tool_source` is empty.
+  // The template for conversations that list tools, and the location of this template for error messages. `source` also
+  // writes these conversations if `tool_source` is empty.
   std::string tool_source = {}, tool_path = {};
 
   /// Returns a digest of everything that determines the text of a conversation.

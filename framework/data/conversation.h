@@ -26,10 +26,10 @@ struct ChatTurn {
 
 struct Conversation {
   std::vector<ChatTurn> turns;
-  std::vector<jinja::Value> tools = {};  // descriptions of the tools that answers may call, each an object
+  std::vector<jinja::Value> tools = {};  // descriptions of the tools that answers may call; each is an object
 };
 
-/// Returns the location of a turn, as messages name it: "turn 2", or "the key "system"".
+/// Returns the location of a turn for messages: "turn 2", or "the key "system"".
 std::string place_of(const ChatTurn& turn);
 
 /// A form of conversations: the marks around the turns. Thread-safe.

@@ -25,7 +25,7 @@ struct EncodedDocument {
 /// token ends an answer, so it is the last target. Without a special token, all ids are targets.
 size_t targets_of_end(const Tokenizer& tokenizer, std::span<const int32_t> ids, std::string_view mark);
 
-/// Returns the targets of `mark`, the text that a form writes after an answer. They are the ids that `mark` has
+/// Returns the targets of `mark`, the text that a form writes after an answer. The targets are the ids that `mark` has
 /// directly after an answer, up to the last target. Returns nothing if `mark` is empty.
 std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_view mark);
 

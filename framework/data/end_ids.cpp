@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// True if the text of a token is a mark such as <|user|>, which is not a special token in some tokenizers.
+// True if the text of a token is a mark such as <|user|>. Such marks are not special tokens in some tokenizers.
 bool is_mark(std::string_view text) { return text.size() > 2 && text.starts_with('<') && text.ends_with('>'); }
 
 // Adds an element of eos_token_id.

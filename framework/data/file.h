@@ -15,8 +15,8 @@ class ReadError final : public base::Error {
   explicit ReadError(const std::string& message) : base::Error(base::ExitCode::data, message) {}
 };
 
-/// A regular file that is open for reading. It is read with pread and not mapped. If a mapped file shrinks, SIGBUS
-/// kills the process, but a short read is an ordinary error. Reading and mapping are equally fast, because both use the
+/// A regular file that is open for reading. It is read with pread and not mapped, because SIGBUS kills the process if a
+/// mapped file shrinks. A short read is an ordinary error. Reading and mapping are equally fast, because both use the
 /// page cache.
 class ReadFile {
  public:

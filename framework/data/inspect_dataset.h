@@ -30,8 +30,8 @@ bool is_dataset(const std::string& path);
 /// Opens a dataset for which is_dataset() returns true. Calls `warn` if a part records another tokenizer than the
 /// folder has. Also calls `warn` if summary.json is damaged, describes other parts, or records a file that is missing.
 /// Throws Error(data) if a file of tokens or the tokenizer is damaged, or if a folder has summary.json or heldout.hxd
-/// but no train.hxd. DatasetCheck::everything also detects damaged contents, and makes problems of summary.json throw
-/// Error(data) instead of calling `warn`.
+/// but no train.hxd. Also detects damaged contents, and throws Error(data) instead of calling `warn` for problems of
+/// summary.json, if `check` is DatasetCheck::everything.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 

@@ -66,8 +66,8 @@ using TakeRecordText = std::function<void(std::string&& text, int64_t number)>;
 /// file.
 class RecordSplitter {
  public:
-  /// Calls `take` with each line that is not blank, and with its number, counted from 1. If the form is `json`, calls
-  /// `take` once, with the whole file.
+  /// Calls `take` once, with the whole file, if the form is `json`. Otherwise calls `take` with each line that is not
+  /// blank, and with the number of the line, counted from 1.
   RecordSplitter(TextForm form, std::string path, TakeRecordText take);
 
   /// Throws Error(data) if a line, or a file of form `json`, is longer than largest_document.

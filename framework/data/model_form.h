@@ -19,8 +19,8 @@ class ModelForm final : public ConversationForm {
   /// Maximum number of turns. The work for a conversation grows with the square of its number of turns.
   static constexpr size_t max_turns = 1000;
 
-  /// Parses the template. Throws Error(data) with the file and line if a part of the template is not supported. A
-  /// template of conversations with tools is refused only when it is needed.
+  /// Parses the template. Throws Error(data) with the file and line if a part of the template is not supported. An
+  /// unsupported template for conversations with tools is reported only when a conversation needs this template.
   explicit ModelForm(const ChatTemplate& source);
 
   /// Finds each learned answer by rendering two texts: the turns before the answer with the beginning of an answer

@@ -73,7 +73,7 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpu
   BpeTrainer trainer;
   const auto count = [&](Document& document) {
     if (!held_out(document.text)) trainer.add(document.text);
-    document = {};  // frees its memory early
+    document = {};  // frees the memory of the document early
   };
   corpus.for_each_document("training the tokenizer", count, [](Document&&) {});
   return trainer.train(options.vocab_size, workers);

@@ -35,7 +35,7 @@ struct PrepareOptions {
                                   // conversation_form(), whose folder is `tokenizer`); the dataset gets a loss mask, so
                                   // that only answers are learned
   bool binary = false;            // true: files that are not UTF-8 text are also taken
-  bool force = false;             // true: a different dataset in `output` is replaced, finished or not
+  bool force = false;             // true: a different dataset in `output` is replaced, even if it is unfinished
   std::vector<std::string> include = {}, exclude = {};  // see InputRules
   bool follow_links = false;
   int workers = 1;  // threads that parse, train and encode; the result does not depend on their number
@@ -54,7 +54,7 @@ struct PreparedPart {
 
 struct PrepareSummary {
   int64_t files = 0;            // number of files with text
-  int64_t empty_documents = 0;  // number of documents that contain only white space, which are skipped
+  int64_t empty_documents = 0;  // number of documents with only white space; they are skipped
   int32_t vocab_size = 0;  // vocabulary of the tokenizer; for "bpe", smaller than requested if too few pairs of the
                            // text occur more than once
   std::string tokenizer;   // fingerprint of the tokenizer

@@ -1,5 +1,5 @@
-// Summary of a prepared folder (summary.json): inputs, options and results. With the summary, prepare() skips a dataset
-// that already exists, and overwrites a different dataset only with --force.
+// Summary of a prepared folder (summary.json): inputs, options and results. prepare() uses the summary to skip a
+// dataset that already exists, and to overwrite a different dataset only with --force.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace hexad::data {
 inline constexpr int64_t largest_summary = int64_t{1} << 30;
 
 /// Names of all files of a prepared folder. StagedFiles::commit() moves the first of them, train.hxd, away first and
-/// into place last. Therefore, while train.hxd exists, the other files belong to the same dataset.
+/// into place last. Therefore the other files belong to the same dataset while train.hxd exists.
 inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_name, tokenizer_file_name,
                                                                      heldout_file_name, summary_file_name};
 

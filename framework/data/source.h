@@ -14,7 +14,7 @@ namespace hexad::data {
 inline constexpr int32_t ignored = -1;
 
 /// One sequence, with `context` entries in each span. Token t may attend only to the tokens of its document, [first[t],
-/// last[t]). In causal models, it may attend only to tokens up to t.
+/// last[t]). In causal models, token t may attend only to tokens up to t.
 struct Row {
   std::span<int32_t> ids;      // input token ids
   std::span<int32_t> targets;  // token to predict at t; `ignored` if there is none

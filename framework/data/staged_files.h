@@ -10,7 +10,7 @@
 namespace hexad::data {
 
 /// Writer of files in `folder` that are replaced together. The caller writes the new files to a subfolder, and commit()
-/// moves them to their final names. Before commit(), the old files do not change.
+/// moves them to their final names. The old files do not change before commit().
 class StagedFiles {
  public:
   /// Prepares to replace files of `folder`, which must exist. No other process may replace files of `folder` during the
@@ -27,8 +27,8 @@ class StagedFiles {
   std::string path(std::string_view name) const;
 
   /// Replaces the files `names`. First moves all old files to another subfolder, in the order of `names`. Then moves
-  /// the new files into place, in the opposite order. Therefore, while the file names[0] exists, all other files are of
-  /// the same version as names[0]. An old file without a new file of the same name is removed.
+  /// the new files into place, in the opposite order. Therefore all other files are of the same version as names[0]
+  /// while the file names[0] exists. An old file without a new file of the same name is removed.
   ///
   /// Throws Error(resource) if a step fails. First moves the files back, as far as possible, if a move fails. The new
   /// files remain in place, as the error message says, if the new names cannot be flushed to disk. In this case, or if

@@ -22,8 +22,8 @@ TextProblem check_text(std::string_view contents);
 /// Checks a text that arrives in blocks, like check_text().
 class TextCheck {
  public:
-  /// Checks the next block. Returns the first problem of the text so far. After a problem, add() and finish() must not
-  /// be called.
+  /// Checks the next block. Returns the first problem of the text so far. add() and finish() must not be called after a
+  /// problem.
   TextProblem add(std::string_view block);
   /// Returns a problem if the text ends inside a character.
   TextProblem finish() const;

@@ -21,7 +21,7 @@ struct DocumentPart {
 struct Document {
   std::string text;
   std::vector<DocumentPart> parts = {};  // empty: plain text, all of whose tokens are targets
-  std::string place = {};                // file, and line or object, for messages
+  std::string place = {};                // location for messages: the file, and the line or object
   bool from_chat_template = false;       // true: written by a model's chat template; see encode_document()
 
   /// True if the last turn with text is a learned answer. The last part that is not a mark belongs to this turn.

@@ -54,17 +54,17 @@ struct DatasetOpenOptions {
   DatasetCheck check = DatasetCheck::everything;
   std::optional<Digest> expected = std::nullopt;  // fingerprint that is stored in a checkpoint
   FileWork work = {};                             // receives the progress of reads while the file is opened
-  /// Vocabulary size of a Megatron-LM dataset, which does not record the size. All ids must be smaller. Ignored for
-  /// other datasets.
+  /// Vocabulary size of a Megatron-LM dataset, because such a dataset does not record the size. All ids must be
+  /// smaller. This member has no effect on other datasets.
   int64_t vocab_size = INT32_MAX;
 };
 
 /// A dataset that is open for reading. Every length, offset and id is checked before it is used. Thread-safe.
 class TokenDataset {
  public:
-  /// Opens a dataset: a file of `hexad prepare`, or an index NAME.idx of Megatron-LM, whose ids are read in place from
-  /// NAME.bin. Throws Error(data) that names the file and the problem if a check fails, or if the fingerprint differs
-  /// from options.expected.
+  /// Opens a dataset: a file of `hexad prepare`, or an index NAME.idx of Megatron-LM. The ids of an index are read in
+  /// place from NAME.bin. Throws Error(data) that names the file and the problem if a check fails, or if the
+  /// fingerprint differs from options.expected.
   explicit TokenDataset(std::string path, const DatasetOpenOptions& options = {});
 
   /// Returns the path of the file with the ids.
@@ -72,7 +72,7 @@ class TokenDataset {
   int64_t tokens() const { return header_.tokens; }
   /// Returns the number of documents, including empty documents, which are legal.
   int64_t documents() const { return header_.documents; }
-  /// Returns the bytes of the text; 0 for a dataset of Megatron-LM, which does not record them.
+  /// Returns the number of bytes of the text; 0 for a dataset of Megatron-LM, which does not record this number.
   int64_t text_bytes() const { return header_.text_bytes; }
   int64_t vocab_size() const { return header_.vocab_size; }
   /// Returns the stored form of the ids.

@@ -55,13 +55,13 @@ class Tokenizer {
   /// Like decode(), but with the texts of special tokens.
   std::string decode_with_special(std::span<const int32_t> ids) const;
   virtual int32_t end_of_document() const { return vocab_size() - 2; }
-  /// Returns the id with which the model's documents begin, or nullopt if they begin with their text.
+  /// Returns the id with which the model's documents begin, or nullopt if the documents begin with their text.
   virtual std::optional<int32_t> beginning_of_document() const { return std::nullopt; }
   /// Returns the id of the mask token, which replaces tokens that a masked language model must predict; -1 if the
   /// vocabulary has no mask token.
   virtual int32_t mask() const { return vocab_size() - 1; }
-  /// Returns the number of ids that have text. These ids are 0 to this number minus 1. Call text_ids() only for
-  /// tokenizers that have a mask token.
+  /// Returns the number of ids that have text. These ids are the numbers from 0 to text_ids() - 1. Call text_ids() only
+  /// for tokenizers that have a mask token.
   int32_t text_ids() const { return vocab_size() - 2; }
   /// Returns the digest of contents(). Tokenizers with equal digests encode every text to the same ids. Datasets store
   /// the digest.

@@ -24,7 +24,8 @@ constexpr std::string_view format_name = "hexad-tokenizer";
 constexpr int64_t format_version = 1;
 constexpr std::array<std::string_view, 4> source_kinds{"huggingface", "sentencepiece", "tekken", "tiktoken"};
 
-// Returns the JSON of a source. `contents` is the value of `key`: the bytes of the source in base64, or their digest.
+// Returns the JSON of a source. `contents` is the value of `key`: the bytes of the source in base64, or the digest of
+// these bytes.
 Json source_json(const TokenizerSource& source, const char* key, const std::string& contents) {
   return {{key, contents},
           {"pattern", source.pattern},

@@ -41,8 +41,8 @@ bool has_name(const ChatJson& function) {
   return name != function.end() && name->is_string() && !name->get_ref<const std::string&>().empty();
 }
 
-// Sets `value` to an object with the members of `object` that are not null, in their order. The member `except` has the
-// value `replaced`. Returns the first problem; empty if there is none. JSON is not copied, because copies of deeply
+// Sets `value` to an object with the members of `object` that are not null, in the same order. The member `except` has
+// the value `replaced`. Returns the first problem; empty if there is none. JSON is not copied, because copies of deeply
 // nested JSON are recursive.
 std::string read_members(const ChatJson& object, std::string_view except, const jinja::Value& replaced,
                          jinja::Value& value) {

@@ -27,8 +27,8 @@ std::string other_key(const ChatJson& object, std::span<const std::string_view> 
 /// "tool_calls": it has the key "x", which is not supported; ...`. A call in an older format is a problem, too.
 std::string read_tool_calls(const ChatJson& message, std::vector<jinja::Value>& calls);
 
-/// Reads the descriptions of tools under "tools" of a conversation, each an object with a name. Returns a problem like
-/// read_tool_calls().
+/// Reads the descriptions of tools under "tools" of a conversation. Each description is an object with a name. Returns
+/// a problem like read_tool_calls().
 std::string read_tools(const ChatJson& object, std::vector<jinja::Value>& tools);
 
 }  // namespace hexad::data

@@ -53,7 +53,7 @@ class Opener {
     }
     if (!heldout_.empty()) data_.heldout = std::make_shared<ConcatenatedSource>(std::move(heldout_));
     if (config_.mlm_probability > 0) {
-      // The masks of held-out text have a fixed seed, which makes losses of different runs comparable.
+      // The masks of held-out text have a fixed seed, so losses of different runs are comparable.
       data_.train = masked(data_.train, options_.seed);
       if (data_.heldout) data_.heldout = masked(data_.heldout, 0);
     }

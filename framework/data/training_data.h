@@ -19,7 +19,7 @@ class MixtureSource;
 
 /// A dataset that is open for training.
 struct OpenedDataset {
-  std::string path;  // as in the recipe
+  std::string path;  // path as written in the recipe
   Digest fingerprint;
   int64_t documents = 0;
   int64_t tokens = 0;
@@ -30,7 +30,7 @@ struct TrainingData {
   std::shared_ptr<const Source> heldout = nullptr;       // null if nothing is held out
   std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null for a registered source, and
                                                          // for indexes of Megatron-LM without a tokenizer
-  std::vector<std::string> missing_heldout = {};  // missing held-out files; nothing of their datasets is held out
+  std::vector<std::string> missing_heldout = {};  // missing held-out files; no text of these datasets is held out
   std::vector<OpenedDataset> datasets = {};       // in the recipe's order; empty for a registered source
   std::shared_ptr<const MixtureSource> mixture =
       nullptr;                            // set only for several datasets; `train` then draws from `mixture`

@@ -81,7 +81,7 @@ class UnfinishedDataset {
 };
 
 /// Removes the shards of `request` in `output`. The dataset must be finished. Shards are left over if a process was
-/// killed between finishing the dataset and removing them.
+/// killed between finishing the dataset and removing the shards.
 void remove_leftover_shards(const std::string& output, Digest request);
 
 /// Writes the documents of a dataset to shards.

@@ -76,8 +76,8 @@ class Checkpoint {
   ///   on which no reader depends are then not checked, because only the digest of the whole file covers them.
   /// - With pages, shares whose index is at least the number of shards check only pages.
   void verify(Share share = {});
-  /// Makes later reads skip the digests of pieces. Call it once other ranks have verified all other shares, so that a
-  /// rank reads only the bytes of its regions.
+  /// Makes later reads skip the digests of pieces. Call this function once other ranks have verified all other shares.
+  /// Each rank then reads only the bytes of its regions.
   void skip_digests() { shares_checked_ = true; }
 
  private:

@@ -39,8 +39,8 @@ struct StoreOptions {
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only the rank that holds the RunLock of the run may call functions that change
-/// files. If StoreOptions::generation is no longer the newest generation of the run, these functions change no file and
-/// throw Error(usage). They repeat this check before they rename or remove a folder that another job may use. Not
+/// files. These functions change no file and throw Error(usage) if StoreOptions::generation is no longer the newest
+/// generation of the run. They repeat this check before they rename or remove a folder that another job may use. Not
 /// thread-safe: const functions also store the contents of manifests that they read.
 class CheckpointStore {
  public:
@@ -55,7 +55,7 @@ class CheckpointStore {
   /// - `latest` if the file is unreadable, does not name an existing checkpoint, or is missing although there are
   ///   checkpoints.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
-  /// Like find(resume, Check::quick), but a checkpoint is also bad if `verify` throws Error(data) for it.
+  /// Like find(resume, Check::quick), but a checkpoint is also bad if `verify` throws Error(data).
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
   /// Opens the checkpoint of step `step`. Throws Error(data) if it is missing or bad.
   Checkpoint open(int64_t step, Check check) const;

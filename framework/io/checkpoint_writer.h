@@ -16,8 +16,8 @@
 
 namespace hexad::io {
 
-/// A tensor that this rank writes. If several ranks have the same region, the caller must choose the rank that writes
-/// the region.
+/// A tensor that this rank writes. The caller must choose the rank that writes the region if several ranks have the
+/// same region.
 struct ShardItem {
   std::string name;
   Kind kind;
@@ -35,8 +35,8 @@ class CheckpointWriter {
   /// Error(resource) if this fails. create() and write_shard() throw Error(usage) if a newer job has started in the run
   /// directory.
   void create();
-  /// Writes and fsyncs shard `index` of `count`. Returns its description, as text for commit(). Throws Error(resource),
-  /// for example if the disk is full.
+  /// Writes and fsyncs shard `index` of `count`. Returns a description of the shard, as text for commit(). Throws
+  /// Error(resource), for example if the disk is full.
   std::string write_shard(int index, int count, std::span<const ShardItem> items) const;
   /// Completes the checkpoint: writes the manifest with its pages, renames the folder, writes `latest` and applies
   /// retention.
@@ -46,8 +46,8 @@ class CheckpointWriter {
   /// merge_parts()). After these errors, call discard(). Throws Error(usage) if a newer job has started in the run
   /// directory (StoreOptions::generation); discard() then removes nothing.
   /// Once the folder has its final name, the checkpoint exists, and commit() does not throw. Later failures are only
-  /// reported as warnings, for example if `latest` cannot be written or an old folder cannot be deleted. If the rename
-  /// cannot be confirmed on disk, `latest` is not written and no older checkpoint is deleted.
+  /// reported as warnings, for example if `latest` cannot be written or an old folder cannot be deleted. `latest` is
+  /// not written, and no older checkpoint is deleted, if the rename cannot be confirmed on disk.
   void commit(const RunState& state, std::span<const std::string> parts) const;
   /// Removes the folder of the unfinished save. Moves an older checkpoint of the step back if commit() had moved this
   /// checkpoint aside. Warns if one of these operations fails. Only warns if a newer job has started in the run

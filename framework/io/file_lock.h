@@ -1,4 +1,4 @@
-// Advisory locks (flock). The operating system releases them when their holder dies.
+// Advisory locks (flock). The operating system releases the locks of a process when the process ends.
 #pragma once
 
 #include <optional>

@@ -7,7 +7,7 @@ namespace {
 
 // Appends the rectangles that make up the elements `range` of `region`. The dimensions of `region` before `dim` have
 // size 1. A row consists of all elements with the same index in dimension `dim`. The rectangles cover a part of the
-// first row, then whole rows, then a part of the last row. Each of the three may be missing.
+// first row, then whole rows, then a part of the last row. Each of these three parts may be missing.
 void append(std::vector<Region>& out, const Region& region, int dim, FlatRange range) {
   if (range.empty()) return;
   if (dim == region.size.rank()) return out.push_back(region);

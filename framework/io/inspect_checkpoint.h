@@ -17,7 +17,7 @@ std::string describe_json(const Checkpoint& checkpoint);
 /// the run would continue with `checkpoint.resume: auto`, or says that there is no good checkpoint.
 std::string describe(const CheckpointStore::Scan& scan);
 /// Returns the JSON object of the checkpoint from which the run would continue. Two members are added: `good`, a list
-/// of folders, and `bad`, a list of messages. If no checkpoint is good, the object has only these two members.
+/// of folders, and `bad`, a list of messages. The object has only these two members if no checkpoint is good.
 std::string describe_json(const CheckpointStore::Scan& scan);
 
 }  // namespace hexad::io

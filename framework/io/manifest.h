@@ -72,8 +72,8 @@ struct Manifest {
                          // run returned to an earlier step.
   int64_t generation = 0;  // RunGeneration of the job that saved; 0: unknown
   std::vector<ShardRecord> shards;
-  // Sorted by name, then by kind. If there are pages, manifest_from_json() leaves the list empty, and
-  // Checkpoint::manifest() fills it.
+  // Sorted by name, then by kind. manifest_from_json() leaves the list empty if there are pages. Checkpoint::manifest()
+  // fills the list.
   std::vector<TensorRecord> tensors;
   std::vector<ManifestPage> pages{};  // sorted like the tensors
 };

@@ -33,8 +33,8 @@ void add_corners(const Region& region, int sign, std::map<Corner, int64_t>& corn
 }
 
 // True if the regions make up the whole shape, without gaps and overlaps. The signed corners are the mixed differences
-// of a function: the number of regions that contain a position. The signed corners determine this function. If the
-// signed corners equal the corners of the shape, the function is 1 inside the shape and 0 outside. Takes O(n log n)
+// of a function: the number of regions that contain a position. The signed corners determine this function. The
+// function is 1 inside the shape and 0 outside if the signed corners equal the corners of the shape. Takes O(n log n)
 // time for n regions.
 bool make_up(const std::vector<Region>& regions, const Shape& shape) {
   std::map<Corner, int64_t> corners;

@@ -65,7 +65,7 @@ void OutputFile::push_out() {
 
 void OutputFile::sync_range(int64_t begin, int64_t end, unsigned how) {
   if (begin == end || ::sync_file_range(fd_, begin, end - begin, how) == 0) return;
-  // If the file system does not support this call, the file is synced at the end. A write error must be reported here:
+  // The file is synced at the end if the file system does not support this call. A write error must be reported here:
   // the operating system reports it only once, and a later fsync would succeed.
   if (errno != EINVAL && errno != ESPIPE && errno != ENOSYS && errno != EOPNOTSUPP)
     fail_write("cannot be flushed to disk");

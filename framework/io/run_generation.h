@@ -15,9 +15,9 @@ namespace hexad::io {
 /// released the lock. Therefore the file `generation` in the run directory contains the number of the newest start. The
 /// number only grows. A job compares this number with its own number before it writes checkpoints or metrics.
 ///
-/// Commits and take() hold the flock of the file `generation.lock`. If flocks of the file system work across machines,
-/// no job can start between the comparison and the rename of a checkpoint. Otherwise a job can start in this short
-/// time, undetected.
+/// Commits and take() hold the flock of the file `generation.lock`. No job can start between the comparison and the
+/// rename of a checkpoint if flocks of the file system work across machines. Otherwise, a job can start undetected in
+/// this short time.
 class RunGeneration {
  public:
   /// Takes the next number of the directory, which must exist. Only the holder of the RunLock may call this function.
@@ -38,8 +38,8 @@ class RunGeneration {
   /// Throws Error(usage) if a newer job has started in the directory, or if the file is gone. Throws Error(data) if the
   /// file does not contain a number, and Error(resource) if it cannot be read.
   void require_current() const;
-  /// Like require_current(), but does nothing if the file cannot be read or does not contain a number. Use it for small
-  /// writes whose failure does not end a run, such as metrics.
+  /// Like require_current(), but does nothing if the file cannot be read or does not contain a number. Use this check
+  /// for small writes whose failure does not end a run, such as writes of metrics.
   void require_not_superseded() const;
   /// Calls `write` if require_current() does not throw. During the call, take() of another job waits if flocks work
   /// between the two machines. Throws Error(usage) also if another commit or start does not end within 20 s.

@@ -25,8 +25,8 @@ struct LockTiming {
 ///
 /// A job watches a file that names another machine if the flock of the file is free. The job is refused if the file is
 /// renewed. Otherwise the job takes the lock over. The clocks of machines need not agree, because they are not
-/// compared. A holder that was suspended for longer than the patience may have lost the lock. It detects the loss when
-/// it next reads the file, and must then end.
+/// compared. A holder that was suspended for longer than the patience may have lost the lock. Such a holder detects the
+/// loss when it next reads the file, and must then end.
 class RunLock {
  public:
   /// Creates the directory if it does not exist, and locks it. Takes the lock over if the job that held the lock is
@@ -46,7 +46,8 @@ class RunLock {
   const std::string& path() const;
   /// Throws Error(usage) if a renewal or require_held_now() has found that another job has taken the lock over.
   void require_held() const;
-  /// Like require_held(), but reads the file now. Call it before writing to files that another job may have written.
+  /// Like require_held(), but reads the file now. Call require_held_now() before writing to files that another job may
+  /// have written.
   void require_held_now();
 
  private:

@@ -27,8 +27,8 @@ struct StoredDtype {
   int64_t bytes;
 };
 
-/// Header entry of one tensor. The program's tensors need not support the dtype, so that files of other programs can be
-/// read and written.
+/// Header entry of one tensor. The dtype may be one that the program's tensors do not support, so files of other
+/// programs can be read and written.
 struct HeaderEntry {
   std::string name;
   StoredDtype dtype;

@@ -25,7 +25,8 @@ struct StreamedTensor {
 /// aligned, then by name.
 void sort_for_file(std::vector<StreamedTensor>& tensors);
 
-/// A safetensors file that is written sequentially. The caller appends the bytes of all tensors, in their order.
+/// A safetensors file that is written sequentially. The caller appends the bytes of all tensors, in the order of the
+/// header.
 class SafetensorsStream {
  public:
   /// Creates `path` and writes its header. The tensors must be in the order of sort_for_file(), except that tensors
@@ -46,7 +47,7 @@ class SafetensorsStream {
 
   std::vector<StreamedTensor> tensors_;
   OutputFile file_;
-  size_t next_ = 0;   // index of the tensor after the current one
+  size_t next_ = 0;   // index of the tensor after the current tensor
   int64_t left_ = 0;  // remaining bytes of the current tensor
   std::optional<data::StreamingDigest> digest_;
   SafetensorsResult result_{};

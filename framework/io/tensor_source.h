@@ -11,7 +11,7 @@ namespace hexad::io {
 /// An existing tensor, or a tensor that is computed at each read. A computed tensor needs memory only while it is read.
 class TensorSource {
  public:
-  /// Makes a source from an existing tensor. Not explicit, so that callers can pass a tensor as a source.
+  /// Makes a source from an existing tensor. The constructor is not explicit, so callers can pass a tensor as a source.
   TensorSource(tensor::Tensor existing)
       : shape_(existing.shape()), dtype_(existing.dtype()), existing_(std::move(existing)) {}
   /// Makes a source from a function. `compute` must return a tensor of this shape and dtype.

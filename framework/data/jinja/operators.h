@@ -1,5 +1,5 @@
-// Operators of expressions in chat templates, which behave as in Python. All functions throw Error(data) that names the
-// template's path and line if a value has a kind that the operator does not support.
+// Operators of expressions in chat templates. They behave like the operators of Python. All functions throw Error(data)
+// that names the template's path and line if a value has a kind that the operator does not support.
 #pragma once
 
 #include <string>

@@ -117,8 +117,8 @@ class Parser {
     return statement;
   }
 
-  // Parses {% else %} and its body, if they are next, and the end tag of `statement`. The {% of the first of these tags
-  // has been taken.
+  // Parses {% else %} and its body if they are next. Then parses the end tag of `statement`. The caller has taken the
+  // {% of the next tag.
   void finish(Statement& statement, std::span<const std::string_view> end, std::string_view tag) {
     if (cursor_.skip_word("else")) {
       end_tag();

@@ -36,7 +36,7 @@ class Text {
   }
   /// Returns `count` bytes from byte `begin`, which must not be beyond the end; fewer if the text ends earlier.
   Text part(size_t begin, size_t count = std::string::npos) const;
-  /// True if this text begins with the bytes of `other`, and these have the same origins.
+  /// True if this text begins with the bytes of `other`, with the same origins.
   bool starts_with(const Text& other) const {
     return bytes_.starts_with(other.bytes_) && origins_.starts_with(other.origins_);
   }

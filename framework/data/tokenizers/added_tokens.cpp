@@ -56,7 +56,7 @@ const AddedToken* AddedTokens::token_at(std::string_view text, size_t at, const 
       after = end;
       return nullptr;
     }
-    // Only a part of the token is trusted. A shorter token may lie in the trusted part.
+    // Only a part of the token is trusted. A shorter token may be in the trusted part.
   }
   return nullptr;
 }

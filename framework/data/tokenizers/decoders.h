@@ -13,7 +13,7 @@ struct DecoderRules {
   bool byte_level = false;     // true: token names are written in the byte alphabet (byte_level.h)
   bool byte_fallback = false;  // true: a token name such as <0x0A> represents one byte
   std::vector<std::pair<std::string, std::string>> replacements = {};
-  std::string prefix = {};  // removed from the beginning of a decoded text
+  std::string prefix = {};  // prefix that is removed from a decoded text
 
   /// Returns the bytes of the token with this name.
   std::string bytes_of(const std::string& name) const;

@@ -1,4 +1,4 @@
-// A value of an untrusted JSON file, with its file and key, which every error message names.
+// A value of an untrusted JSON file. Every error message names the file and the key of the value.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ size_t valid_length(std::string_view text) {
   return n;
 }
 
-// Returns `ranges` of `text` without characters that they contain only in part.
+// Returns `ranges` of `text` without characters that the ranges contain only in part.
 ByteRanges whole_characters(std::string_view text, const ByteRanges& ranges) {
   const auto inside = [&](size_t at) {
     return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
@@ -130,8 +130,8 @@ class Pipeline final : public ImportedTokenizer {
         },
         [&](int32_t id) { call.ids.push_back(id); });
   }
-  // True if only some bytes of the text are trusted, and these bytes contain special tokens that are searched in a
-  // normalized text.
+  // True if only some bytes of the text are trusted, and these bytes contain special tokens that are searched for in
+  // the normalized text.
   bool marks_have_special(std::string_view part, const ByteRanges& trusted) const {
     if (parts_.normalizers.empty() || !normalized_.have_special() || trusted.contains(0, part.size())) return false;
     const ByteRanges marks = whole_characters(part, trusted);

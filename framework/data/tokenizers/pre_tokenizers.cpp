@@ -30,7 +30,7 @@ class Parts {
                                      (behavior_ == contiguous && last_.match == part.match));
     if (joins) {
       // After a match is joined to the previous text, the part counts as a match. The next match is therefore not
-      // joined to it.
+      // joined to this part.
       last_ = {last_.begin, part.end, part.match};
       return;
     }

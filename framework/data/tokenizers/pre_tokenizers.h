@@ -30,7 +30,7 @@ struct PieceList {
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  /// Appends the parts of `piece`, which may be changed, to `out`, in order.
+  /// Appends the parts of `piece` to `out`, in order. The parts may be changed texts.
   virtual void split(const Piece& piece, PieceList& out) const = 0;
 };
 

@@ -43,8 +43,8 @@ std::string reason_of(int code) {
 }
 
 // Returns the maximum number of second attempts (with max_steps) in a text. With known patterns, a match takes about
-// one step for each byte of a run of white space. Few matches therefore take more than quick_steps. If many matches
-// took more steps, a text could take hours.
+// one step for each byte of a run of white space. Few matches therefore take more than quick_steps. A text could take
+// hours if many matches took more steps.
 size_t second_attempts(size_t text_bytes) { return free_attempts + text_bytes / bytes_per_attempt; }
 
 MatchContext limited_context(uint32_t steps) {

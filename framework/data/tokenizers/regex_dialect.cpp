@@ -46,7 +46,8 @@ class Translation {
     base::fail(base::ExitCode::data, where_, ": the pattern \"", pattern_, "\" has ", what,
                ", which is not supported; expected ", expected);
   }
-  // Translates the escape sequence whose backslash is before pattern_[i]. Returns the index of its last character.
+  // Translates the escape sequence whose backslash is before pattern_[i]. Returns the index of the last character of
+  // the sequence.
   size_t escape(size_t i) {
     const char c = pattern_[i];
     first_ = false;

@@ -37,8 +37,8 @@ std::string kind_of_source(std::string_view bytes) {
     return json.contains("config") && json.contains("vocab") ? "tekken" : "";
   }
   if (is_tiktoken(bytes)) return "tiktoken";
-  // A SentencePiece model is a protocol buffer. It begins with the tag of its first piece (field 1, with a length),
-  // which is '\n'.
+  // A SentencePiece model is a protocol buffer. The buffer begins with the tag of the first piece (field 1, with a
+  // length). This tag is '\n'.
   return bytes.starts_with('\n') ? "sentencepiece" : "";
 }
 
