@@ -26,8 +26,8 @@ enum class Purpose : uint32_t {
 /// Returns the block of four 32-bit words for `counter` under `key`.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-/// Returns the 64-bit FNV-1a hash of a name. It must be the same on all machines and in all releases, because initial
-/// weights depend on it.
+/// Returns the 64-bit FNV-1a hash of a name. The hash must be the same on all machines and in all releases, because
+/// initial weights depend on the hash.
 uint64_t stable_hash(std::string_view name);
 
 /// Random numbers as a function of a global index.
@@ -42,7 +42,7 @@ class Philox {
   double uniform_double(uint64_t index) const;
   /// Returns a standard normal number (Box-Muller in float; see normal.cpp).
   float normal(uint64_t index) const;
-  /// Fills `out` with normal(first), normal(first + 1), ... This takes a few nanoseconds per number, because many
+  /// Fills `out` with normal(first), normal(first + 1), ... The call takes a few nanoseconds per number, because many
   /// numbers are computed together.
   void normals(std::span<float> out, uint64_t first) const;
   /// Returns a uniform integer in [0, bound), by a 64-bit multiplication whose bias is too small to measure.

@@ -12,8 +12,8 @@
 namespace hexad::config {
 
 /// A renamed key: in section `section`, for example "schedule.moe", the key `before` is now called `now`. An element of
-/// a list is named by its index, as in "stages.0.schedule.moe". `words` lists renamed values of the key as pairs (old,
-/// new). `before` and `now` are equal if only values are renamed.
+/// a list is named by its index, for example in "stages.0.schedule.moe". `words` lists renamed values of the key as
+/// pairs (old, new). `before` and `now` are equal if only values are renamed.
 struct Rename {
   std::string_view section, before, now;
   std::vector<std::pair<std::string_view, std::string_view>> words{};

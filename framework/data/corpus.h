@@ -64,7 +64,7 @@ class Corpus {
   ReadRules rules_;
   Progress progress_;
   InputFiles inputs_;
-  std::vector<Digest> contents_;  // digests of the contents of the files, which scan() has read
+  std::vector<Digest> contents_;  // digests that scan() has computed from the contents of the files
   int64_t total_bytes_ = 0;
   int64_t documents_ = 0;        // number of documents read in this stage
   int64_t total_documents_ = 0;  // 0 until the documents have been counted

@@ -26,8 +26,8 @@ std::vector<DatasetUse> dataset_uses(const TrainingData& data, int64_t sequences
 /// "data/books: 75.0% of the sequences, 1.20 epochs of 65,000 tokens in 200 documents".
 std::vector<std::string> lines_of(const std::vector<DatasetUse>& uses);
 
-/// Returns the text of a run's data.json. It describes the data of the first `sequences` sequences, which the run has
-/// used after `step` steps.
+/// Returns the text of a run's data.json. The text describes the data of the first `sequences` sequences. The run has
+/// used these sequences after `step` steps.
 std::string data_manifest(const TrainingData& data, int64_t sequences, int64_t step);
 
 }  // namespace hexad::data

@@ -71,7 +71,7 @@ std::string text_of(const InspectedDataset& dataset, const Sample& sample) {
   return text;
 }
 
-// Returns `text` as one line in quotes, as in JSON. Bytes that are not UTF-8 are replaced.
+// Returns `text` as a string of JSON, in quotes and on one line. Bytes that are not UTF-8 are replaced.
 std::string quoted(const std::string& text) {
   return OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }

@@ -64,7 +64,7 @@ class Reader {
     return jinja::number(static_cast<int64_t>(number));
   }
   // Refuses numbers whose absolute value is at least 2^63, because the parser reads whole numbers above 64 bits as
-  // decimal numbers, which lose the last digits.
+  // decimal numbers and loses the last digits.
   Value decimal(double number) {
     constexpr double limit = 9223372036854775808.0;
     if (std::abs(number) >= limit)

@@ -31,7 +31,7 @@ class RunGeneration {
 
   int64_t number() const { return number_; }
   /// Waits up to `patience` until the file has the number that rank 0 has taken, because a network file system may show
-  /// the number late. Throws Error(resource), which names `node`, if the number does not appear: the nodes then do not
+  /// the number late. Throws Error(resource) that names `node` if the number does not appear: the nodes then do not
   /// share the directory. Cannot detect a directory that only this node has and that contains the same number. Throws
   /// like require_current() if a newer job has started, or if the file remains damaged or unreadable.
   void require_visible(const std::string& node, std::chrono::milliseconds patience = std::chrono::seconds(60)) const;

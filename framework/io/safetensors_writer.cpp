@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "tensors are written w
 
 namespace {
 
-/// Returns the order of the tensors in the file: by descending size of their elements, which aligns all tensors.
+/// Returns the order of the tensors in the file: by descending size of their elements, so that all tensors are aligned.
 std::vector<size_t> file_order(std::span<const NamedTensor> tensors) {
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -193,7 +193,7 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
       refuse_name("'tojson' keyword", name, supported, site);
     }
   }
-  if (style.indent && !separates) style.item_separator = ",";  // as in json.dumps() with an indent
+  if (style.indent && !separates) style.item_separator = ",";  // like json.dumps() with an indent
   return style;
 }
 
@@ -242,7 +242,7 @@ bool apply_test(std::string_view name, const Value& value, const Site& site) {
   if (name == "mapping") return mapping;
   if (name == "iterable") return missing || mapping || value.text() != nullptr || list != nullptr;
   if (name == "sequence") return missing || mapping || value.text() != nullptr || (list != nullptr && !list->generator);
-  if (name == "number")  // as in Python, where True is 1
+  if (name == "number")  // like in Python, where True is 1
     return flag != nullptr || value.get<int64_t>() != nullptr || value.get<double>() != nullptr;
   if (name == "boolean") return flag != nullptr;
   return flag != nullptr && *flag == (name == "true");

@@ -192,7 +192,7 @@ class Lexer {
   }
 
   // Appends the text of the escape sequence whose backslash is before `at`. An escaped newline adds nothing; a
-  // backslash before an unknown character stays, as in Python. Returns the position after the sequence. Throws
+  // backslash before an unknown character remains, like in Python. Returns the position after the sequence. Throws
   // Error(data) for sequences that are not supported, such as \N.
   size_t lex_escape(size_t at, std::string& text) const {
     static constexpr std::string_view letters = "ntrbfva\\'\"", meanings = "\n\t\r\b\f\v\a\\'\"";
@@ -215,7 +215,7 @@ class Lexer {
     }
     if (c == 'N' || c == 'U' || is_digit(c))
       refuse_at(path_, line_, "the escape sequence \\", c, " is not supported, expected \\xHH or \\uHHHH");
-    text += '\\';  // as in Python, a backslash before another character remains
+    text += '\\';  // like in Python, a backslash before another character remains
     text += c;
     return at + 1;
   }

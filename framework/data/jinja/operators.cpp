@@ -83,7 +83,7 @@ bool contains(const Value& container, const Value& wanted, const Site& site) {
   return whole->bytes().find(text->bytes()) != std::string::npos;
 }
 
-// Returns a // b or a % b, rounded as in Python. b is neither 0 nor -1.
+// Returns a // b or a % b, rounded like in Python. b is neither 0 nor -1.
 int64_t divided(std::string_view name, int64_t a, int64_t b) {
   const bool adjusts = a % b != 0 && (a < 0) != (b < 0);
   if (name == "//") return a / b - (adjusts ? 1 : 0);

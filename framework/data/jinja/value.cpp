@@ -11,7 +11,7 @@ namespace hexad::data::jinja {
 using base::cat;
 namespace {
 
-// Returns the value of a whole number or boolean (true is 1, as in Python); nullopt for other kinds.
+// Returns the value of a whole number or boolean (true is 1, like in Python); nullopt for other kinds.
 std::optional<int64_t> number_of(const Value& value) {
   if (const bool* flag = value.get<bool>()) return *flag ? 1 : 0;
   if (const int64_t* integer = value.get<int64_t>()) return *integer;

@@ -10,7 +10,7 @@
 namespace hexad::data {
 
 struct SpecialRange {
-  std::string_view name;  // name; "{}" represents a number, which counts the tokens of the range from first_number
+  std::string_view name;  // name; "{}" represents the number of the token, counted from first_number
   int32_t first_id;
   int32_t count = 1;
   int32_t first_number = 0;

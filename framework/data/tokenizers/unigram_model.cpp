@@ -9,7 +9,7 @@
 namespace hexad::data {
 namespace {
 
-// Difference between the lowest score and the score of an unknown character, as in SentencePiece.
+// Difference between the lowest score and the score of an unknown character. SentencePiece uses the same difference.
 constexpr double unknown_penalty = 10;
 
 class Unigram final : public TextModel {
