@@ -43,8 +43,8 @@ class Backend {
   /// ContextOptions::update_queue is false, or if the lanes are not queues of the device.
   virtual std::unique_ptr<Stream> make_update_queue() { return nullptr; }
   /// Copies memory within the host, within the device, or between them, in the order of `stream`. Host source memory
-  /// may be reused on return, unless it is a host_buffer(). A host destination is valid once the stream has passed this
-  /// copy. The memory of a CPU counts as device memory.
+  /// may be reused on return; a host_buffer() may be reused once the stream has passed this copy. A host destination is
+  /// valid once the stream has passed this copy. The memory of a CPU counts as device memory.
   virtual void copy(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
   /// Allocates host memory that the device reads and writes directly. Copies from and to this memory need no host

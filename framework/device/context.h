@@ -29,8 +29,8 @@ class DeviceContext {
   /// True if the host may access the memory of tensors, and launches on Lane::compute return after the kernel has
   /// finished.
   bool on_host() const { return kind_ == DeviceKind::cpu; }
-  /// True if launches are asynchronous, or would be on the device that a meta device represents. The host should then
-  /// avoid waiting for results.
+  /// True if launches are asynchronous, so that the host should avoid waiting for results. On a meta device: true if
+  /// launches would be asynchronous on the device that it represents.
   bool runs_ahead() const { return runs_ahead_; }
   /// Returns the meta run of a meta device; null on other devices.
   MetaRun* meta() const { return meta_.get(); }
@@ -44,12 +44,12 @@ class DeviceContext {
   /// Returns the queue for updates of weights that run while the compute lane continues. Returns the compute lane if
   /// ContextOptions::update_queue is false, and on a CPU and a meta device.
   Stream& updates() { return updates_ ? *updates_ : compute(); }
-  /// True if the latest run_lanes_on_threads() or, without one, Options::worker_lanes requested a thread for each lane
-  /// except compute.
+  /// True if a thread for each lane except compute was requested: by the latest call of run_lanes_on_threads() or,
+  /// before its first call, by Options::worker_lanes.
   bool lanes_have_threads() const { return lanes_have_threads_; }
-  /// Sets whether each lane except compute has its own thread. Without effect on lanes that are queues of a device,
-  /// which may have pending work. Other lanes except compute must have none. Throws std::logic_error on a meta device
-  /// if `wanted` is true.
+  /// Sets whether each lane except compute has its own thread. Has no effect on lanes that are queues of a device; such
+  /// queues may have pending work. All other lanes, except compute, must have no pending work. Throws std::logic_error
+  /// on a meta device if `wanted` is true.
   void run_lanes_on_threads(bool wanted);
 
   /// Copies memory as Backend::copy describes. All copies between host and device use this function, except copies of
@@ -62,15 +62,15 @@ class DeviceContext {
   const void* kernel_address(const void* p) const { return backend_->kernel_address(p); }
   int64_t memory_number() const { return backend_->memory_number(); }
   /// Defers the release of all host_buffer() and offloaded memory until this context is destroyed. Required if work of
-  /// the device waits for other ranks. Otherwise ranks can deadlock: freeing such memory blocks the host until all work
-  /// of the device is done. Meanwhile, the other ranks may wait for this host.
+  /// the device waits for other ranks. Without this call, ranks can deadlock: freeing such memory blocks the host until
+  /// all work of the device is done. Meanwhile, the other ranks may wait for this host.
   void keep_host_memory() { backend_->keep_host_memory(); }
 
   /// Returns a stream for host work that follows device work. The stream's thread, not the caller, waits for the
   /// device. The stream is created at the first call.
   Stream& host_stream();
-  /// Lifetime guard for callbacks that may outlive this context. If the context still exists, during() keeps it alive
-  /// while it runs `use`, and returns true. Otherwise, during() returns false without running `use`.
+  /// Lifetime guard for callbacks that may outlive this context. If the context still exists, during() runs `use`,
+  /// blocks the context's destructor meanwhile, and returns true. If the context is gone, during() only returns false.
   class Life {
    public:
     bool during(const std::function<void()>& use);
@@ -117,14 +117,14 @@ class DeviceContext {
 };
 
 /// Location of a tensor: a handle to the rank's context. A tensor must not be used after its context is destroyed.
-/// A handle that still exists then, for example in an Event, may be destroyed later, which frees the tensor's memory.
+/// A tensor that an Event, for example, still holds then may be destroyed later; its memory is freed at that time.
 class Device {
  public:
   Device() = default;
   Device(DeviceContext& context) : context_(&context) {}  // implicit conversion of a context to a location
   DeviceKind kind() const { return context_->kind(); }
   bool on_host() const { return context_->on_host(); }
-  /// True unless the device is a meta device, whose tensors have no memory.
+  /// True if tensors of the device have memory. False only for a meta device.
   bool has_memory() const { return context_->meta() == nullptr; }
   /// True if launches are asynchronous (DeviceContext::runs_ahead).
   bool runs_ahead() const { return context_->runs_ahead(); }

@@ -226,10 +226,10 @@ class Yields {
     return communicates;
   }
 
-  // Returns the task for whose communication the calling thread yields before `task`. This is `task` itself unless
-  // `task` is a copy. For a copy, `next` is the next task that is not a copy. Returns `next` if it waits for the copy,
-  // or for all tasks for which the copy waits. `next` may wait for more communication than the copy. The thread then
-  // yields at the same point as on ranks whose graphs lack the copy.
+  // Returns the task whose communication the calling thread awaits when it yields before `task`: `task` itself if it is
+  // not a copy. For a copy, `next` is the next task that is not a copy. Returns `next` if `next` waits for the copy, or
+  // for all tasks for which the copy waits; otherwise returns the copy. `next` may wait for more communication than the
+  // copy. With `next`, the thread yields at the same point as on ranks whose graphs lack the copy.
   size_t task_of_yield(size_t task) const {
     size_t next = task;
     while (next < tasks_.size() && tasks_[next].spec.kind == TaskKind::copy) ++next;

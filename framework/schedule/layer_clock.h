@@ -43,8 +43,8 @@ class StreamTimer final : public PartTimer {
 class LayerClock {
  public:
   virtual ~LayerClock() = default;
-  /// Starts to time the part of a layer that runs `pass`. Called on the rank's thread. The caller stops the timer,
-  /// unless the part fails. Returns null if the time will not be read.
+  /// Starts to time the part of a layer that runs `pass`, and returns the running timer; null if the time will not be
+  /// read. Called on the rank's thread. The caller stops the timer if the part succeeds.
   virtual std::shared_ptr<PartTimer> start(const PassName& pass, device::Stream& stream) = 0;
 };
 

@@ -89,7 +89,7 @@ class Run {
 
   size_t set_of(size_t queue) const { return queue / sets_.beside; }
   size_t bit_of(size_t queue) const { return size_t{1} << (queue % sets_.beside); }
-  // False for the queue of a job without a queue.
+  // False for a queue that was made for a single job with Job::no_queue.
   bool is_in_set(size_t queue) const { return set_of(queue) < active_.size(); }
   // Marks a queue of a set as active or idle.
   void mark(size_t queue, bool active) {

@@ -38,8 +38,8 @@ struct CoreSharing {
 
   std::vector<int> node;                        // node of each set; no_node: the set shares no cores
   std::function<double(size_t active)> needed;  // cores that a set needs, by the bit set of its active queues
-  /// Returns the factor of the speed of queue `lane` in a set. The queues `active` of this set are active, and the sets
-  /// of its node need `mean` cores on average.
+  /// Returns the factor that multiplies the speed of queue `lane` of a set while the queues `active` of this set are
+  /// active and the sets of the node need `mean` cores on average.
   std::function<double(int lane, size_t active, double mean)> speed;
 };
 

@@ -39,7 +39,7 @@ using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 /// ranks.
 struct Transfer {
   TaskKind kind;               // a kind of communication
-  int64_t wire_bytes = 0;      // bytes that this rank sends in each transfer, or receives, if these are more
+  int64_t wire_bytes = 0;      // bytes that this rank sends or receives in each transfer, whichever are more
   int64_t times = 1;           // number of equal transfers
   std::string group{};         // as in Cost
   int group_size = 1;          // as in Cost

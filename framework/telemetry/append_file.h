@@ -18,15 +18,15 @@ int write_all(int fd, std::string_view bytes, size_t* written = nullptr, int pat
 class AppendFile {
  public:
   AppendFile() = default;
-  /// Opens the file for appending. Creates its folders and the file if they do not exist. If this fails, throws
-  /// base::Error(resource) with the path and the reason.
+  /// Opens the file for appending. Creates its folders and the file if they do not exist. Throws base::Error(resource),
+  /// with the path and the reason, if the file cannot be opened.
   explicit AppendFile(const std::filesystem::path& path);
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&& other) noexcept;
   ~AppendFile();
 
-  /// Appends `record`. Throws base::Error(resource) if not all of it can be written. The message says if an incomplete
-  /// record remains.
+  /// Appends `record`. Throws base::Error(resource) if `record` cannot be written completely. The message says so if an
+  /// incomplete record remains.
   void append(std::string_view record);
   const std::filesystem::path& path() const { return path_; }
 

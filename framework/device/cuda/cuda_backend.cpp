@@ -27,7 +27,7 @@ int64_t addresses_of(const cudaDeviceProp& card) {
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
 }
 
-// CUDA priority of the queue for updates of weights, which is the lowest that CUDA has.
+// CUDA priority of the queue for updates of weights: the lowest priority that CUDA has.
 constexpr int update_priority = 0;
 
 // Returns the CUDA priority of a lane. Communication has priority over copies and computation, because other ranks wait
@@ -85,8 +85,8 @@ class CudaBackend final : public Backend {
 
   // CUDA copies from or to ordinary (pageable) host memory only after the earlier work of the queue, and blocks the
   // host until the copy is done. A copy of at most max_staged bytes from pageable memory avoids this wait with a
-  // staging buffer. The card reads a host_buffer() when the stream reaches the copy. The caller must write to the
-  // buffer again only after that copy, or release it and take another buffer.
+  // staging buffer. The card reads a host_buffer() when the stream reaches the copy. The caller may write to the buffer
+  // again only after that copy, or may release the buffer and take another.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     cuda::ensure_card(card_->ordinal());

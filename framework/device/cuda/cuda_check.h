@@ -7,7 +7,8 @@
 
 namespace hexad::device::cuda {
 
-/// Throws Error(resource) with `what`, CUDA's name of the error and its text, unless `result` is cudaSuccess.
+/// Throws Error(resource) if `result` is not cudaSuccess. The message contains `what` and CUDA's name and text of the
+/// error.
 void check(cudaError_t result, std::string_view what);
 
 }  // namespace hexad::device::cuda

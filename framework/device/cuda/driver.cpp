@@ -99,7 +99,7 @@ bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
   need_card();
   const size_t size = bytes;
   if (!had_memory(create_(&page, size, &memory_, 0), "allocating pages")) return false;
-  // The tables of a mapping take memory, too.
+  // A mapping also needs memory for its tables, so the next two calls can run out of memory, too.
   if (const CUresult mapped = map_(where, size, 0, page, 0); mapped != CUDA_SUCCESS) {
     static_cast<void>(release_(page));
     return had_memory(mapped, "mapping pages");

@@ -22,7 +22,7 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
     std::lock_guard lock(mutex_);
     held_ -= bytes;
   }
-  // Clears the error. The caller handles an allocation failure, and the next line handles any other error.
+  // Clears the error. The caller handles an allocation failure, and check() reports any other error.
   static_cast<void>(cudaGetLastError());
   if (result != cudaErrorMemoryAllocation) check(result, "page-locking host memory");
   return nullptr;

@@ -12,7 +12,7 @@ std::byte* PlainMemory::allocate(int64_t bytes) {
   void* block = nullptr;
   const cudaError_t result = cudaMalloc(&block, bytes);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
-  // Clears the error. The caller handles an allocation failure, and the next line handles any other error.
+  // Clears the error. The caller handles an allocation failure, and check() reports any other error.
   static_cast<void>(cudaGetLastError());
   if (result != cudaErrorMemoryAllocation) check(result, "allocating memory of the card");
   return nullptr;

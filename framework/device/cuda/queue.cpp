@@ -11,7 +11,7 @@
 
 namespace hexad::device::cuda {
 
-/// Reference of a clock. CUDA measures the times of other events relative to this event.
+/// Reference event of a clock. CUDA measures the times of other events relative to this event.
 class CardClock::Reference {
  public:
   Reference(int ordinal, cudaStream_t stream) : ordinal_(ordinal), event_(make(ordinal)), recorded_at_(base::now()) {

@@ -53,8 +53,9 @@ ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
 ReusedBuffers::Taken ReusedBuffers::fresh(int64_t size) { return {memory_->allocate(size), size}; }
 
 // Obtains a buffer when no more memory can be allocated. Waits for the copies of a released buffer that is large
-// enough. If there is none and memory may be freed (see RawMemory::is_kept), frees released buffers after their copies
-// have finished, until a new buffer fits. The result is empty if this fails.
+// enough, and returns this buffer. If no released buffer is large enough, frees released buffers, after their copies
+// have finished, until a new buffer fits; frees none while RawMemory::is_kept(). The result is empty if no buffer was
+// obtained.
 ReusedBuffers::Taken ReusedBuffers::after_others(int64_t size) {
   const auto release = [](std::vector<Free>& buffers) {
     const Free buffer = std::move(buffers.back());

@@ -9,8 +9,8 @@ namespace hexad::device::cuda {
 class SharedLibrary {
  public:
   /// Loads the library file `name`, such as "libcublasLt.so.13". If HEXAD_CUDA_LIBRARIES is set, searches only the
-  /// folders that it lists, separated by colons. Otherwise first asks the system's loader, then searches the folders
-  /// known when the program was built.
+  /// folders of this list, which colons separate. Otherwise first tries the system's loader, then searches the folders
+  /// that were known when the program was built.
   /// Throws Error(resource) with the library and the reason if loading fails.
   explicit SharedLibrary(const std::string& name);
   SharedLibrary(const SharedLibrary&) = delete;

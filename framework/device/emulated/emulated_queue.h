@@ -47,7 +47,7 @@ class Queue {
 
   struct Work {
     std::function<void()> run;
-    /// Number of the launch, which determines its delay. Empty for marks and waits, which are not delayed.
+    /// Number of the launch; it determines the random delay. Empty for marks and waits, which are not delayed.
     std::optional<uint64_t> launch;
   };
   void push(std::function<void()> work, bool launch = false);

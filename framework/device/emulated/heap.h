@@ -40,7 +40,7 @@ class Heap {
   std::map<int64_t, Block> live_;  // blocks in use, by offset
   /// Freed blocks by size: offset, and the event that is done once the block is filled.
   std::map<int64_t, std::vector<std::pair<int64_t, Event>>> cached_;
-  int64_t end_ = 0;  // offset from which on no block has used the memory yet
+  int64_t end_ = 0;  // offset of the first byte that no block has used yet
 };
 
 }  // namespace hexad::device::emulated

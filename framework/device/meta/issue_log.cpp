@@ -67,8 +67,8 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   if (has_thread(lane) || (communicates && from.last >= 0)) {
     IssuesBefore before = from.issued_waits;
     if (has_thread(lane)) {
-      // The issuing thread appends this operation once its own earlier operations and waits have ended. This operation
-      // must therefore also follow these operations and waits.
+      // The issuing thread appends this operation after the thread's own earlier operations and waits have ended. This
+      // operation must therefore also follow them.
       const Queue& issuer = lanes_[base::ordinal(Lane::compute)];
       before.add(issuer.issued_waits), before.add(issuer.later_waits);
       wait_for_host(before, issuer.host_waits);
@@ -88,7 +88,7 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   return number;
 }
 
-// Adds the operations for which the host waits, except the first `known`.
+// Adds to `waits` the operations for which the host waits, except the first `known` of them.
 void IssueLog::wait_for_host(IssuesBefore& waits, size_t known) const {
   for (size_t i = known; i < host_waits_.size(); ++i) waits.add(host_waits_[i], kinds_[host_waits_[i]]);
 }

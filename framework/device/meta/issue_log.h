@@ -31,8 +31,8 @@ struct ProductWork {
   base::Dtype dtype;  // dtype of the operands
   base::GemmPass pass;
   int64_t rows, inputs, outputs, groups = 1;
-  // Bytes moved in addition to the operands and a result in `dtype`. They are not zero if the result is wider, or if
-  // the product is added to an existing result, which must be read.
+  // Bytes moved in addition to the operands and a result in `dtype`. The number is not 0 if the result is wider than
+  // `dtype`, or if the product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
   double share = 1;     // share of the threads, or of a card's multiprocessors, for the product (kernels::ComputeShare)
   int64_t largest = 0;  // rows of the largest group; 0: unknown, or all groups have equally many rows
@@ -284,8 +284,8 @@ class IssueLog {
   struct Queue {
     int32_t last = -1;                // last non-communication operation; -1: none
     int32_t last_communication = -1;  // last communication; -1: none
-    // Operations that the queue's next operation must wait for. The queue's last operation, a communication, already
-    // waits for `issued_waits`; it does not wait for `later_waits`.
+    // Operations that the queue's next operation must wait for. The queue's latest communication already waits for
+    // those in `issued_waits`. Those in `later_waits` were added after that communication.
     IssuesBefore issued_waits{}, later_waits{};
     size_t host_waits = 0;  // the queue already waits for this many entries at the start of host_waits_
   };
@@ -308,7 +308,7 @@ class IssueLog {
   const Host host_;
   SpanLog* spans_ = nullptr;
   std::vector<Issue> issues_;
-  std::vector<int8_t> kinds_;  // kind of each operation (IssuesBefore), including those of take_issues()
+  std::vector<int8_t> kinds_;  // kind (IssuesBefore) of every operation, also of those that take_issues() has removed
   std::vector<IssuedGroup> groups_;
   std::array<Queue, lane_count> lanes_{};
   std::vector<int32_t> host_waits_;

@@ -91,8 +91,8 @@ struct IssuePart {
 /// Repetition of a part. `part` must outlive the object.
 struct RepeatedPart {
   const IssuePart* part;
-  // Marks of the repetition: one for each entry of part->marks, in this order. A mark is null if no operation of the
-  // repetition precedes it.
+  // Marks of the repetition: one for each entry of part->marks, in this order. A mark is null if IssueLog::mark_of()
+  // returned null, that is, if no operation precedes the mark.
   std::vector<std::shared_ptr<const IssueMark>> marks{};
 };
 

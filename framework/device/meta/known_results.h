@@ -51,7 +51,7 @@ class KnownResults {
 
   const size_t max_bytes_;
   size_t bytes_ = 0;                      // bytes of all kept operands and results
-  AllKept kept_;                          // sorted by key, because a search among layouts keeps thousands of results
+  AllKept kept_;                          // sorted by key for fast lookups: it can hold thousands of results
   std::deque<AllKept::iterator> by_age_;  // oldest computation first
   int64_t computed_ = 0;
 };

@@ -37,8 +37,8 @@ void MetaMemory::release(void* block) {
 
 bool MetaMemory::contains(const void* address) const { return number(address) >= first; }
 
-// Returns the last block that begins at or before an address; blocks_.end() if there is none. Looks at the latest
-// blocks first, because most operations write to them, and thousands of older blocks may exist.
+// Returns the last block that begins at or before an address; blocks_.end() if there is none. Checks the latest blocks
+// first, because most operations write to the latest blocks, and thousands of older blocks may exist.
 MetaMemory::Blocks::iterator MetaMemory::last_from(std::uintptr_t address) {
   constexpr int latest = 4;
   auto at = blocks_.end();

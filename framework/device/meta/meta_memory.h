@@ -25,7 +25,7 @@ class MetaMemory {
   /// True if the block that contains `address` represents offload memory.
   bool is_offloaded(const void* address) { return around(address, 0)->second.place == Place::offloaded; }
 
-  /// Returns the values of the `bytes` bytes at `address`; null unless all of them are known.
+  /// Returns the values of the `bytes` bytes at `address`; null if any of these bytes is unknown.
   std::byte* known(const void* address, int64_t bytes);
   /// Like known(), but first marks all these bytes as known. The caller must write the bytes that were unknown.
   std::byte* remember(const void* address, int64_t bytes);

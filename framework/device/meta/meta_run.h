@@ -35,11 +35,12 @@ class MetaRun {
                    std::shared_ptr<KnownResults> results = std::make_shared<KnownResults>())
       : choose(std::move(routing)), stands_for_(stands_for), results_(std::move(results)) {}
 
-  /// Makes the lanes of the run imitate lanes that have separate threads (DeviceContext::run_lanes_on_threads()). Call
-  /// it before record_issues() and before the contexts of the run are created. The run must imitate a CPU.
+  /// Makes the lanes of the run imitate lanes that have separate threads (DeviceContext::run_lanes_on_threads()). Must
+  /// be called before record_issues() and before the contexts of the run are created. The run must imitate a CPU.
   void imitate_lanes_with_threads() { lanes_have_threads_ = true; }
   bool lanes_have_threads() const { return lanes_have_threads_; }
-  /// Starts to log the operations that the run issues. Call it before the contexts and groups of the run are created.
+  /// Starts to log the operations that the run issues. Must be called before the contexts and groups of the run are
+  /// created.
   void record_issues() {
     using enum IssueLog::Host;
     log_.emplace(stands_for_ != DeviceKind::cpu ? launches : lanes_have_threads_ ? computes_beside_lanes : computes);
