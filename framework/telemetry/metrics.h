@@ -1,5 +1,6 @@
 // Metrics of a training run, and the interface through which they are reported. The caller combines the values of all
-// ranks, so a value refers to the whole job unless its comment names a rank. Only rank 0 passes metrics to the sinks.
+// ranks, so a value refers to the whole job. If a value refers to one rank, its comment names this rank. Only rank 0
+// passes metrics to the sinks.
 #pragma once
 
 #include <cstdint>
@@ -64,9 +65,9 @@ struct StepMetrics {
   double mfu = 0;                     // fraction of the peak known at this step; read_metrics() corrects it
   double peak_flops_per_second = 0;   // train.peak_flops, or the highest rate measured so far; summed over ranks
   /// Peak bytes of each allocation category during this step, on the rank where this category has the highest peak.
-  /// Excludes work between steps (evaluations, checkpoints). "total" is the peak of the sum of all
-  /// categories but "offload". "held" is the peak of the memory that the allocator holds, used or unused, which may
-  /// contain memory that work between steps has left unused. "held" is absent if it is not measured.
+  /// Excludes work between steps (evaluations, checkpoints). "total" is the peak of the sum of all categories except
+  /// "offload". "held" is the peak of the memory that the allocator holds, used or unused. It may contain memory that
+  /// work between steps has left unused. "held" is absent if it is not measured.
   std::map<std::string, int64_t> memory_peak_bytes;
   double aux_loss = 0;
   double z_loss = 0;
@@ -81,9 +82,9 @@ struct StepMetrics {
   std::map<std::string, int64_t> host_reads;
   int64_t skipped_steps = 0;  // cumulative number of steps without an update, because values were not finite or there
                               // were no targets
-  /// [block][expert]: fraction of the layer's token-expert pairs, prediction blocks last. Each row sums to 1; the row
-  /// of a block without experts is empty. The whole table is empty in steps that train.router_every skips, and if the
-  /// model has no experts.
+  /// [block][expert]: the expert's fraction of the token-expert pairs of the block. Prediction blocks are last. Each
+  /// row sums to 1; the row of a block without experts is empty. The whole table is empty in steps that
+  /// train.router_every skips, and if the model has no experts.
   std::vector<std::vector<double>> expert_load;
   std::optional<ScheduleMetrics> schedule;   // set only if the schedule of the step was recorded
   std::optional<ChoiceMetrics> choice = {};  // set only in steps that chose or changed the schedule
@@ -132,7 +133,7 @@ struct RunInfo {
 };
 
 /// Receives the metrics of a run: first on_start(), then any number of on_step(), on_eval() and on_save() in the order
-/// of time, then on_end() unless the run fails. These functions throw base::Error if they fail.
+/// of time, then on_end() if the run succeeds. These functions throw base::Error if they fail.
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;

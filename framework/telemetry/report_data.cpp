@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t max_points = 2000;   // approximate maximum number of points of a curve; a chart has about 1000 pixels
 constexpr size_t max_snapshots = 48;  // maximum number of snapshots of expert loads
-constexpr size_t max_cells = 1'000'000;  // maximum number of cells in all snapshots, unless two snapshots exceed it
+constexpr size_t max_cells = 1'000'000;  // maximum number of cells in all snapshots; two snapshots may exceed it
 
 /// Rounds to six significant digits, or by the format `digits`, to keep the file small. A chart resolves fewer digits.
 /// Returns null if `value` is not finite.

@@ -15,7 +15,7 @@ struct RunSummary {
   double loss = 0, heldout_loss = 0;  // last step's loss and last evaluation's loss, in nats per token
   int64_t peak_memory_bytes = 0;      // maximum over the steps and ranks; 0 if it was not recorded
 
-  // The first step is timed only if there is no other step, because it also allocates memory.
+  // The first step, which also allocates memory, is timed only if there is no other step.
   int64_t first_timed_step = 0, timed_steps = 0;
   struct Quantiles {
     double tenth = 0, median = 0, ninetieth = 0;

@@ -44,9 +44,9 @@ bool understands_control_codes(int fd) {
   return (pipe || ::isatty(fd) == 1) && launcher_shows_a_terminal(fd);
 }
 
-/// Opens a descriptor's pipe or terminal a second time with O_NONBLOCK, which must not affect other users of the
-/// descriptor. Uses the descriptor itself if the second open fails, or if the descriptor belongs to a file (a file has
-/// a position and never blocks).
+/// Opens the pipe or terminal of a descriptor a second time, with O_NONBLOCK. Setting O_NONBLOCK on the descriptor
+/// itself would affect its other users. Uses the descriptor itself if the second open fails, or if the descriptor is
+/// not a pipe or terminal (a file, for example, has a position and never blocks).
 class NonBlocking {
  public:
   explicit NonBlocking(int fd) : shared_(fd) {

@@ -28,8 +28,8 @@ class TextOutput {
   int width() const;
   void write(std::string_view text);
   /// Throws std::system_error if text was dropped after an error, such as a full device. Does not throw if the reader
-  /// has ended, or if text was dropped because the reader did not read (BlockedReader::drop). Call it for output that
-  /// is the result of a command.
+  /// has ended, or if text was dropped because the reader did not read (BlockedReader::drop). Call this function for
+  /// output that is the result of a command.
   void require_written() const;
 
  private:

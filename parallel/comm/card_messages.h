@@ -14,7 +14,8 @@ namespace hexad::comm {
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;
-  /// Makes a group with the ranks of `other`. `other` must outlive this group, unless `owned` points to `other`.
+  /// Makes a group with the ranks of `other`. `owned` is null or points to `other`. If `owned` is null, `other` must
+  /// outlive this group.
   CardMessageGroup(Buffers buffers, const ProcessGroup& other, std::unique_ptr<ProcessGroup> owned = nullptr);
   int rank() const override { return other_.rank(); }
   int size() const override { return other_.size(); }

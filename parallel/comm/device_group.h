@@ -18,8 +18,10 @@ namespace hexad::comm {
 
 using base::Error;
 
-/// Path by which device tensors are sent between ranks. automatic: NCCL if possible, otherwise the world's transport if
-/// it accepts card memory, otherwise host memory. nccl: only NCCL. host: only host memory.
+/// Path by which device tensors are sent between ranks:
+/// - automatic: NCCL if possible; otherwise the world's transport if it accepts card memory; otherwise host memory
+/// - nccl: only NCCL
+/// - host: only host memory
 enum class DeviceCollectives : uint8_t { automatic, nccl, host };
 constexpr auto enum_names(DeviceCollectives) {
   using enum DeviceCollectives;
@@ -52,15 +54,15 @@ struct DeviceGroupOptions {
   Priorities priorities{};
   double watchdog_seconds = 300;  // seconds without progress until an operation counts as hung; 0: never
   /// Maximum size of a transfer in bytes. Longer transfers are divided into pieces, so that transfers of other classes
-  /// can run between the pieces. Under NCCL, all_gather is never divided, and reduce_scatter is divided only with
-  /// sum_of.
+  /// can run between the pieces. Under NCCL, all_gather is divided only if it uses the connections of exchanges
+  /// (use_over_nccl()), and reduce_scatter is divided only with sum_of.
   int64_t piece_bytes = 32 << 20;
   /// True to register buffers with NCCL. Large parameters and gradients then occupy whole blocks if they are allocated
   /// after the nccl::CardRank is made. NCCL reads and writes whole blocks without copying if links and algorithms
   /// permit (nccl/registered.h).
   bool register_buffers = false;
   /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
-  /// of group. If null, NCCL computes sums. Their order depends on NCCL's version, the cards and their links.
+  /// of group. If null, NCCL sums, in an order that depends on NCCL's version, on the cards and on the cards' links.
   SumInOrder sum_of = nullptr;
   /// Network class of each traffic class (InfiniBand: service level; RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
@@ -83,8 +85,8 @@ struct DeviceGroupOptions {
 };
 
 /// Makes a group of all ranks of `world` for tensors on the device of `context`. The groups split from this group also
-/// accept these tensors. The group uses NCCL. If ranks share a card or NCCL is missing, the group uses the transport of
-/// `world`, if this transport accepts card memory. Returns null on all ranks
+/// accept these tensors. The group uses NCCL if each rank has its own card and all ranks can load NCCL. Otherwise, the
+/// group uses the transport of `world` if this transport accepts card memory. Returns null on all ranks
 /// - if neither path is possible,
 /// - if the options require host memory,
 /// - if there is only one rank, or

@@ -353,9 +353,9 @@ void CommEngine::rest(bool progress) {
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
   if (wakes_) return sleep_at_most(10ms);  // a short sleep, because watch() and end_after_failure() must check the time
-  // While the rank's own thread waits, at first only yields the core, which another rank may share. A wait of more than
-  // about a millisecond is due to computation on a peer, not to latency. The rank's thread waits for communication
-  // either itself or through the thread of a lane.
+  // While the rank's own thread waits, this thread at first does not sleep. It only yields the core, which another rank
+  // may share. A wait of more than about a millisecond is due to computation on a peer, not to latency. The rank's
+  // thread waits for communication either itself or through the thread of a lane.
   constexpr int spins = 1000;
   const bool urgent = urgent_ > 0 || (awaited_ > 0 && meter_->rank_is_blocked());
   if (urgent && idle_polls_ < spins) {

@@ -52,8 +52,8 @@ class CommEngine {
   /// communication, or, during the lifetime of a RankThread, that thread is blocked while another thread waits for
   /// communication. Rethrows exceptions of `connect`.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
-  /// Waits until all posted operations are done, even if their streams have not reached them yet. If the engine has
-  /// failed, ends the job instead.
+  /// Waits until all posted operations are done, even if the streams have not reached these operations yet. Ends the
+  /// job instead if the engine has failed.
   ~CommEngine();
   CommEngine(const CommEngine&) = delete;
   CommEngine& operator=(const CommEngine&) = delete;

@@ -46,7 +46,7 @@ class HangWatch {
     double quiet_seconds = 0;   // seconds since this file work last made progress
     std::exception_ptr hang{};  // set if the job must end: Error(communication), Error(peer_lost) or FoundByPeer
   };
-  /// Sends and receives notes, and returns the findings so far. Call it at regular intervals, about ten times a second.
+  /// Sends and receives notes, and returns the findings so far. Must be called regularly, about ten times a second.
   /// `own` returns this rank's answer to questions of other ranks. A finding of this rank is first announced to all
   /// other ranks, and returned half a second later. The other ranks return the announced finding as FoundByPeer.
   /// Exception: a rank that is lower than the announcing rank and has its own finding returns its own finding.

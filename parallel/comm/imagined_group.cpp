@@ -46,7 +46,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Copies the message that this rank sends to itself to the position of each received message.
+// Writes the message that this rank sends to itself at the position of each received message.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;
@@ -66,9 +66,9 @@ void exchange(const Operation& op, int rank, Stream& stream) {
 enum class Owner : uint8_t { operation, caller };
 
 // Returns an event that completes when a thread waits for it. With Owner::operation, the operation holds its tensors
-// until then, because a real operation cannot hold them longer. Not used for messages between two ranks, which complete
-// immediately: a thread waits for messages only after it has sent all its messages. `mark` is the operation in the log;
-// null: not logged.
+// until then; a real operation cannot hold them longer. Not used for messages between two ranks, which complete
+// immediately: a thread waits for messages only after it has sent all its messages. `mark` is the mark of the operation
+// in the log; null if the operation is not logged.
 Event over_when_awaited(const Operation& op, Owner owner, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);
@@ -171,8 +171,8 @@ void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device)
                                         device::Category::connection);
 }
 
-// Connects the ranks for an operation unless they are already connected. Throws std::logic_error for a message on a
-// route that is not connected, if other routes are connected.
+// Connects the ranks for an operation if they are not connected yet. Throws std::logic_error for a message on a route
+// that is not connected, if other routes are connected.
 void ImaginedGroup::connect_for(const Operation& op, Device device) const {
   if (!op.is_point_to_point() || routes_.empty()) connect(use_over_nccl(op, *connected_), device);
   if (!op.is_point_to_point() || routes_.empty()) return;

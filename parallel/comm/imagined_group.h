@@ -30,9 +30,9 @@ enum class ImaginedPeers : uint8_t { late, prompt };
 /// marked as unknown.
 ///
 /// Operations never wait. Without cards and with late peers, a collective of several ranks holds its tensors until a
-/// thread waits for the collective, because a real collective cannot hold them longer. Otherwise, operations hold no
-/// tensors. With cards, this is as in an NcclGroup. Bytes are counted as in real groups (Operation::wire_bytes). The
-/// device's allocator also counts the memory that NCCL would need to connect the ranks (connection_bytes.h). With
+/// thread waits for the collective; a real collective cannot hold them longer. In all other cases, operations hold no
+/// tensors. Operations of an NcclGroup hold none, either. Bytes are counted as in real groups (Operation::wire_bytes).
+/// The device's allocator also counts the memory that NCCL would need to connect the ranks (connection_bytes.h). With
 /// DeviceGroupOptions::groups, real groups may need less memory than this count if there are many groups.
 class ImaginedGroup final : public ProcessGroup {
  public:

@@ -22,8 +22,8 @@ class Inquiry {
   /// Returns the ranks that must be asked for their standing now. Returns each rank only once.
   std::vector<int> ranks_to_ask();
   void answer(int rank, Standing standing);
-  /// Advances the time. Call it at regular intervals. A rank that has not answered after `patience` calls counts as
-  /// silent.
+  /// Advances the time. Must be called at regular intervals. A rank that has not answered after `patience` calls counts
+  /// as silent.
   void tick();
   static constexpr int patience = 25;
   /// True if every rank that the inquiry has reached has answered or counts as silent.

@@ -88,7 +88,7 @@ const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& so
                            (wanted.received > 0 && (receives_wait || over.received > 0));
         if (!waits) return &c;
         // Later candidates must also wait. Otherwise, smaller rounds of a lower class could keep the window full
-        // forever. Exception: they need not wait for an operation to which no rank has responded yet.
+        // forever. Exception: later candidates need not wait for an operation to which no rank has responded yet.
         if (!answered(*c.queue)) continue;
         sends_wait |= wanted.sent > 0;
         receives_wait |= wanted.received > 0;
@@ -171,7 +171,7 @@ RequestPtr IssueQueue::overdue(int limit) {
 std::vector<std::pair<RequestPtr, int>> IssueQueue::waited_for() const {
   std::vector<std::pair<RequestPtr, int>> list;
   const auto waited = [](const auto& entry) { return entry.second.requests.front()->boosted; };
-  // A channel without waiting threads may delay a channel for which a thread waits, unless priorities are by need.
+  // A channel without waiting threads may delay a channel for which a thread waits, if priorities are not by need.
   const bool all = !priorities_.by_need && std::any_of(queues_.begin(), queues_.end(), waited);
   for (const auto& entry : queues_)
     if (all || waited(entry)) list.emplace_back(entry.second.requests.front(), entry.second.quiet);

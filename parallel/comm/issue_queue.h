@@ -93,9 +93,9 @@ using RequestPtr = std::shared_ptr<Request>;
 /// operation is matched once all its ranks are known to have called it (Request::matched()).
 ///
 /// Deadlocks are impossible. The operations of a channel start in order. The first unfinished round of every channel
-/// may start, unless a matched operation of higher priority is in flight. A matched operation completes without further
+/// may start if no matched operation of higher priority is in flight. A matched operation completes without further
 /// work of any program. Priorities are the same on all ranks, so nothing delays the operation of highest priority. Once
-/// it has completed, the same argument applies to the next priority.
+/// this operation has completed, the same argument applies to the next priority.
 class IssueQueue {
  public:
   explicit IssueQueue(const Limits& limits, MakeMessagePlan make_message_plan = comm::make_message_plan)
@@ -123,8 +123,8 @@ class IssueQueue {
 
   /// Returns an operation whose channel has made no progress for more than `limit` calls of overdue(), including this
   /// call; null if there is none. Considers only operations that are ready, or for which a thread waits. Ignores
-  /// operations that wait for an operation of higher priority. Call it at regular intervals. The limit counts calls
-  /// instead of seconds, so that a process that was stopped for a while does not blame its peers.
+  /// operations that wait for an operation of higher priority. Must be called at regular intervals. The limit counts
+  /// calls instead of seconds, so that a process that was stopped for a while does not blame its peers.
   RequestPtr overdue(int limit);
 
   /// Returns one entry for each channel in which a thread waits for an operation. If there is such a channel and
@@ -159,7 +159,7 @@ class IssueQueue {
   Priority priority_of(TrafficClass traffic, Urgency urgency) const;
   Priority priority_of(const Request& r) const { return priority_of(r.traffic, r.channel.urgency); }
   bool boosted(const Queue& queue) const { return queue.requests.front()->boosted && priorities_.by_need; }
-  // True if a round of the first operation of the queue has finished. Unless the round was empty, at least one peer has
+  // True if a round of the first operation of the queue has finished. If the round was not empty, at least one peer has
   // then also begun the operation.
   static bool answered(const Queue& queue) { return queue.requests.front()->ended > 0; }
   // True if the queue is not boosted, and this rank also uses a higher priority on the same link.

@@ -18,8 +18,8 @@ struct Location {
   void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
 };
 
-/// Returns the topology that rank `rank` sees, without process ids and takes_cards. `locations` contains the location
-/// of each rank. Nodes are numbered in the order of their lowest ranks. Takes O(P log(nodes)) time for P ranks.
+/// Returns the topology of a job for rank `rank`, without process ids and takes_cards. `locations` has the location of
+/// each rank. Nodes are numbered in the order of their lowest ranks. Takes O(P log(nodes)) time for P ranks.
 Topology topology_of(std::span<const Location> locations, int rank);
 
 }  // namespace hexad::comm

@@ -24,7 +24,7 @@ struct Volume {
   Volume& operator-=(const Volume& other) { return sent -= other.sent, received -= other.received, *this; }
 };
 
-/// Messages that start together. `finish`, unless it is null, is called when all of them are done.
+/// Messages that start together. `finish` is called when all of these messages are done, if it is not null.
 struct Round {
   std::vector<Transfer> sends{}, receives{};
   int after = -1;  // this round starts once rounds 0 to `after` have finished

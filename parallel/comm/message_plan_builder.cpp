@@ -13,8 +13,8 @@ using device::Category;
 
 namespace {
 
-// Returns the size of a piece if about `bytes` bytes are wanted; at least BlockSizes::message_bytes. Pieces are
-// multiples of 64 bytes, so that they are aligned like the tensors.
+// Returns the size of a piece in bytes: about `bytes`, but at least BlockSizes::message_bytes. Sizes are multiples of
+// 64 bytes, so that pieces are aligned like the tensors.
 int64_t piece_of(int64_t bytes) { return std::max(block_sizes().message_bytes, bytes) / 64 * 64; }
 
 // Maximum number of rounds in flight in an exchange whose rounds each have messages to only some of the ranks.

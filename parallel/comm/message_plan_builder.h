@@ -22,8 +22,8 @@ class MessagePlanBuilder {
   /// already copied this message (card_messages.h).
   bool copies_own() const { return op_.out.device().on_host(); }
 
-  /// Adds a round without its empty transfers. The peer knows the sizes and also omits the empty transfers. Returns the
-  /// round's index.
+  /// Adds a round without its empty transfers. The peer computes the same sizes, and also omits the empty transfers.
+  /// Returns the round's index.
   int add(Round round);
   /// Adds a round that starts once all earlier rounds have finished.
   void follow(Round round);

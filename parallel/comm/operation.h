@@ -28,7 +28,8 @@ struct Operation {
   enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, send, receive, barrier };
 
   Kind kind;
-  Tensor out{}, in{};  // in is undefined for all_reduce, broadcast and receive, out for send, both for barrier
+  // `in` is undefined for all_reduce, broadcast and receive; `out` is undefined for send. A barrier has neither.
+  Tensor out{}, in{};
   Reduce reduce = Reduce::sum;
   Splits splits{};
   int peer = -1;  // root of a broadcast, or the other rank of a send or receive

@@ -52,15 +52,15 @@ class Rendezvous {
   /// Returns the operations of this group and its subgroups that only some ranks have reached. Called periodically.
   std::vector<Wait> look();
 
-  /// Returns the rendezvous of a group that is split from this group and consists of its ranks `members`. Rank `rank`
-  /// calls this function once for each split. The first of `members` that calls it creates the rendezvous.
+  /// Returns the rendezvous of a group that is split from this group. `members` are the ranks of this group that form
+  /// the new group. Rank `rank` calls this function once for each split. The first of these calls makes the rendezvous.
   std::shared_ptr<Rendezvous> child(int rank, const std::string& name, const std::vector<int>& members);
 
  private:
   struct Participant {
     Operation op;
     std::shared_ptr<Flight> flight;
-    /// Ends the operation. Frees the tensors that only the operation owns before a thread that waits for it resumes.
+    /// Ends the operation: first frees the tensors that only the operation owns, then lets the waiting threads resume.
     void end(int64_t bytes, std::exception_ptr error);
   };
   struct Pending {

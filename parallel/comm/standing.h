@@ -1,4 +1,4 @@
-// Activity of a rank, as its engine sees it. Ranks exchange this information if an operation hangs.
+// Activity of a rank, determined by the rank's engine. Ranks exchange this information if an operation hangs.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ std::vector<int> nodes_in_world(const ThreadOptions& options, const Rendezvous& 
   return nodes;
 }
 
-// Late start of a collective. The collective starts once its stream has reached it, and a thread waits for it or the
-// patience has passed (ThreadOptions::patience).
+// Late start of a collective. The collective starts once two conditions are met: the stream has reached the collective,
+// and either a thread waits for the collective or ThreadOptions::patience has passed.
 class AwaitedStart {
  public:
   void reached(std::function<void()> start) {

@@ -18,8 +18,8 @@ struct ThreadOptions {
   // once. Messages, and collectives of class pp, start at once, because the schedule of the pipeline limits their
   // delay.
   std::chrono::microseconds patience{0};
-  // Pause of the ranks before each message that they send or receive and each collective, of class pp. To rank `ahead`
-  // of the world, which makes no pauses, the other stages are then as late as the schedule allows.
+  // Pause before each send, receive and collective of class pp. All ranks make these pauses except rank `ahead` of the
+  // world. For rank `ahead`, the other stages are then as late as the schedule allows.
   struct StagePause {
     std::chrono::microseconds length{0};
     int ahead = -1;  // -1: all ranks make pauses
@@ -34,8 +34,8 @@ struct ThreadWorld {
 };
 
 /// Group whose ranks are threads. The rank that arrives last compares the calls of all ranks and executes the operation
-/// in the order of the ranks. If the operations or their sizes do not match, every rank gets Error(communication),
-/// which names two of the calls.
+/// in the order of the ranks. Every rank gets Error(communication), which names two of the calls, if the operations or
+/// their sizes do not match.
 class ThreadGroup final : public ProcessGroup {
  public:
   ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,

@@ -20,8 +20,8 @@ namespace hexad::comm {
 /// State of the network, which all ranks share. Thread-safe. Its functions do not block. Each message is copied once,
 /// from the memory of the sender to the memory of the receiver, when both ranks have requested it.
 ///
-/// With an adversary, the network delivers messages in ways that Transport permits, but that are rare on real networks.
-/// Code that uses a buffer too early then fails every time instead of rarely:
+/// With an adversary, code that uses a buffer too early fails every time instead of rarely. The network then delivers
+/// messages in ways that Transport permits, but that are rare on real networks:
 /// - No message is delivered until the programs of all ranks are blocked. Data is thus delivered as late as possible.
 /// - Then one wire (from, to, tag), chosen by the seed, delivers all its messages. They overtake the messages of other
 ///   wires.
@@ -39,9 +39,9 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
     bool takes_cards = false;                // value of Topology::takes_cards
   };
   explicit ThreadNetwork(Options options);
-  /// Returns the transport of a rank. Call it once for each rank. A rank leaves when its transport is destroyed. Sends
-  /// to this rank, and receives from it that are still open, then fail with Error(peer_lost). After abort(), all
-  /// messages fail with Error(peer_lost).
+  /// Returns the transport of a rank. Must be called once for each rank. A rank leaves when its transport is destroyed.
+  /// Unfinished sends to the rank and unfinished receives from the rank then fail with Error(peer_lost). After abort(),
+  /// all messages fail with Error(peer_lost).
   std::unique_ptr<Transport> connect(int rank);
   /// Makes all later requests to the network fail with `reason`. Only the first call has an effect.
   void fail(std::exception_ptr reason);

@@ -18,7 +18,7 @@ using device::Stream;
 using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
 
 /// Copy of an operation in which all tensors are replaced by tensors of the same sizes in memory that the transport can
-/// access. `owners` own this memory unless the tensors own it themselves.
+/// access. `owners` own this memory; the list is empty if the tensors own the memory.
 struct Staged {
   Operation op;
   std::vector<std::shared_ptr<const void>> owners{};

@@ -112,7 +112,7 @@ class RankThread {
 /// operation or wait for it share the Flight.
 class Flight {
  public:
-  /// Makes a flight. `waited`, unless it is null, is called once: by the first thread that is about to block until the
+  /// Makes a flight. `waited` is called once, if it is not null: by the first thread that is about to block until the
   /// operation is done, or that announces a wait (Event::expect()).
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);

@@ -29,7 +29,7 @@ struct TrafficRecord {
 class TrafficLog {
  public:
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
-  /// Starts recording. Call it on the rank's own thread, because only waits of the calling thread are recorded.
+  /// Starts recording. Must be called on the rank's own thread, because only waits of the calling thread are recorded.
   void start();
   /// Stops recording. Returns the operations that have ended since start(), ordered by end.
   std::vector<TrafficRecord> stop();

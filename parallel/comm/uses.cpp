@@ -8,7 +8,8 @@ namespace {
 
 // Maximum size, in bytes, of the result of an all_gather that may use the connections of exchanges. The largest such
 // results are counts of routing: 8 bytes x ranks x experts x chunks, which is 8 MiB for 128 ranks, 512 experts and 16
-// chunks. A larger result would connect the ranks for gathers during a step, which no estimate of memory includes.
+// chunks. A larger result would connect the ranks for gathers during a step; no estimate of memory includes such
+// connections.
 constexpr int64_t most_gathered_by_exchange = 16 << 20;
 
 }  // namespace

@@ -20,7 +20,7 @@ class WindowMemory {
     Tensor distances;  // i64 [ranks]: bytes from this rank's block to the block of each rank, for kernels of this rank
   };
   /// Allocates blocks of `bytes` bytes, and then frees the previous blocks, which no rank may use any more. Collective
-  /// and blocking. If a device has too little memory, returns nullopt on all ranks and keeps the previous blocks.
+  /// and blocking. Returns nullopt on all ranks, and keeps the previous blocks, if a device has too little memory.
   /// Throws Error(resource) on all ranks if a device cannot access the memory of all others.
   virtual std::optional<Block> allocate(int64_t bytes, device::Device device) = 0;
 };

@@ -45,10 +45,10 @@ class Windows {
   /// Always returns false on a meta device, where windows are only counted.
   bool hold(int64_t bytes, Device device);
   /// Enlarges the windows if they were too small in a call of hold() since the previous call of grow(). Collective.
-  /// Call it between training steps, because it waits for all exchanges and allocates memory.
+  /// Waits for all exchanges and allocates memory, and should therefore be called between training steps.
   void grow();
-  /// Returns the number of bytes for which a device of the group lacked memory; nullopt if none did, and on all later
-  /// calls. The result is the same on all ranks.
+  /// Returns the number of bytes for which a device of the group lacked memory. Returns nullopt if no device lacked
+  /// memory, and on all later calls. The result is the same on all ranks.
   std::optional<int64_t> take_refused_bytes() { return std::exchange(unreported_, std::nullopt); }
   /// True on the first call after windows were allocated or enlarged: no exchange has used these windows yet. The
   /// result is the same on all ranks.

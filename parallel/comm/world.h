@@ -18,8 +18,8 @@ class World {
   /// Makes the world of a rank that is a thread of this process. Each rank must call this constructor on its own main
   /// thread. `ranks` must outlive the world. Collective.
   explicit World(const ProcessGroup& ranks);
-  /// Waits until the other ranks also destroy their worlds, if the world uses MPI. If an exception propagates, ends the
-  /// job instead, because the other ranks may be waiting for this rank. The message of the exception is then lost;
+  /// Waits until the other ranks also destroy their worlds, if the world uses MPI. Ends the job instead if an exception
+  /// propagates, because the other ranks may be waiting for this rank. The message of the exception is then lost;
   /// with_world() catches the exception earlier and prints it.
   ~World();
   World(const World&) = delete;

@@ -24,8 +24,8 @@ class TrafficStream {
   explicit TrafficStream(std::unique_ptr<device::cuda::CudaStream> stream) : stream_(std::move(stream)) {}
   Stream& stream() { return *stream_; }
   device::cuda::Queue::Handle handle() const { return stream_->handle(); }
-  /// Announces a launch on this stream that reads or writes `t`. Call it before every such launch. `caller` is a stream
-  /// of the context that owns `t`.
+  /// Announces a launch on this stream that reads or writes `t`. Must be called before every such launch. `caller` is a
+  /// stream of the context that owns `t`.
   void touch(const Tensor& t, Stream& caller);
   /// Declares that launches after this call do not use `t`. Streams that reuse the memory of `t` then do not wait for
   /// these launches.
@@ -59,8 +59,8 @@ class CardRank {
   std::byte* scratch() const { return scratch_.get(); }
 
   /// Calls `take`, in which NCCL allocates card memory for the group `name`. Counts this memory and returns its size in
-  /// bytes. `expected` is an estimate of this size. If the card has too little memory, throws Error(resource), which
-  /// names the group and the available bytes. The error also shows `expected` if it exceeds the available bytes.
+  /// bytes. `expected` is an estimate of this size. Throws Error(resource) if the card has too little memory. The error
+  /// names the group and the available bytes, and also `expected` if it exceeds the available bytes.
   int64_t memory_taken(const std::string& name, int64_t expected, const std::function<void()>& take);
   void memory_given_back(int64_t bytes) noexcept;
   void communicator_made() { ++memory_.communicators; }

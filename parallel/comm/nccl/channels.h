@@ -27,8 +27,8 @@ struct Channel {
 /// card memory and a stream.
 class Channels {
  public:
-  /// Makes an object without channels. `group` is the communicator of the ProcessGroup `process_group`. Both must
-  /// outlive this object.
+  /// Makes an object without channels. `group` is the communicator of the ProcessGroup `process_group`. `group` and
+  /// `process_group` must outlive this object.
   Channels(CardRank& card, const Communicator& group, const ProcessGroup& process_group)
       : card_(card), group_(group), process_group_(process_group) {}
 

@@ -15,8 +15,8 @@ namespace hexad::comm::nccl {
 class Communicator {
  public:
   Communicator(CardRank& card, const ncclUniqueId& id, int size, int rank, const CommunicatorConfig& config);
-  /// Waits until the other ranks have launched their parts of all operations. If an exception propagates or an
-  /// operation has failed, aborts the communicator instead.
+  /// Waits until the other ranks have launched their parts of all operations. Aborts the communicator instead if an
+  /// exception propagates or an operation has failed.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

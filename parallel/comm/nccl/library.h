@@ -40,8 +40,8 @@ struct Library {
 /// libnccl.so.2 is missing or too old.
 const Library& library();
 
-/// Throws Error with `what` and NCCL's text unless `result` is success: Error(peer_lost) if a peer was lost, else
-/// Error(communication).
+/// Throws Error with `what` and NCCL's text if `result` is an error: Error(peer_lost) if a peer was lost,
+/// Error(communication) in all other cases.
 void check(const Library& library, ncclResult_t result, std::string_view what);
 
 /// Combines all NCCL calls between the constructor and end() into one launch. end() performs the launch.

@@ -183,8 +183,8 @@ std::unique_ptr<WindowMemory> NcclGroup::window_memory() const {
   return std::make_unique<NcclWindows>(card_, communicator_, stream_, control_);
 }
 
-// Throws Error(communication) unless the first 64 bytes of `name`, the name of the new group, are the same on all
-// ranks. If ranks made communicators in different orders, communicators would contain the wrong ranks and hang later.
+// Throws Error(communication) if the first 64 bytes of `name`, the name of the new group, differ between ranks. If
+// ranks made communicators in different orders, communicators would contain the wrong ranks and hang later.
 void NcclGroup::check_same_split(const std::string& name) const {
   std::array<int64_t, name_words> mine{};
   std::memcpy(mine.data(), name.data(), std::min(name.size(), sizeof mine));

@@ -33,7 +33,8 @@ using base::Dtype;
 /// bitwise identical to the sums of other kinds of groups.
 class NcclGroup final : public ProcessGroup {
  public:
-  /// Makes a group with the ranks of `control`, which must outlive this group unless `owned` points to `control`.
+  /// Makes a group with the ranks of `control`. `owned` is null or points to `control`. If `owned` is null, `control`
+  /// must outlive this group.
   NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control, std::unique_ptr<ProcessGroup> owned,
             std::shared_ptr<Communicator> communicator, Urgency urgency);
   int rank() const override { return control_.rank(); }

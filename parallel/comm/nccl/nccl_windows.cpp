@@ -55,7 +55,8 @@ std::optional<WindowMemory::Block> NcclWindows::allocate(int64_t bytes, Device d
 }
 
 // Allocates the memory and registers it as a window. After each of these two steps, the ranks agree whether all of them
-// succeeded; otherwise, all give up. Registering waits for all ranks, so no rank may register alone.
+// succeeded. If a rank failed, all ranks free their memory. Registering waits for all ranks, so no rank may register
+// alone.
 NcclWindows::Memory NcclWindows::take(int64_t bytes, bool refused, Device device) const {
   const Library& nccl = card_->library();
   Memory memory;

@@ -15,7 +15,7 @@ class NcclWindows final : public WindowMemory {
   /// Operations of the communicator run on `stream`.
   NcclWindows(std::shared_ptr<CardRank> card, std::shared_ptr<Communicator> communicator,
               std::shared_ptr<TrafficStream> stream, const ProcessGroup& control);
-  /// Frees the block. While an exception propagates, leaves it allocated, because peers may use the block.
+  /// Frees the block. Leaves the block allocated while an exception propagates, because peers may use the block.
   ~NcclWindows() override;
   NcclWindows(const NcclWindows&) = delete;
   NcclWindows& operator=(const NcclWindows&) = delete;
@@ -26,8 +26,8 @@ class NcclWindows final : public WindowMemory {
     void* begin = nullptr;
     ncclWindow_t window = nullptr;
   };
-  /// Allocates and registers memory. If a rank lacks memory, or passes refused = true, returns an empty result on all
-  /// ranks.
+  /// Allocates and registers memory. Returns an empty result on all ranks if a rank lacks memory or passes
+  /// refused = true.
   Memory take(int64_t bytes, bool refused, Device device) const;
   /// Returns true if the call `what` failed for lack of memory. Throws for all other errors.
   bool out_of_memory(ncclResult_t result, std::string_view what) const;

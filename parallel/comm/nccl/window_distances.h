@@ -13,9 +13,9 @@ namespace hexad::comm::nccl {
 bool is_mapped(ncclWindow_t window);
 
 /// Launches a kernel on `stream` that writes distances[p] = address of rank p's window - `own`, in bytes, for each of
-/// `ranks` ranks p. `own` is the address of this rank's window, which has index `rank`. All windows must be mapped.
-/// distances[rank] is 0, unless NCCL cannot map the memory of all ranks and therefore numbers the ranks differently.
-/// Only code on a card can query the addresses of peers.
+/// `ranks` ranks p. `own` is the address of the window of this rank, whose index is `rank`. All windows must be mapped.
+/// distances[rank] is 0 if NCCL numbers the ranks in the same way. NCCL numbers them differently if it cannot map the
+/// memory of all ranks. Only code on a card can query the addresses of peers.
 void write_distances(cudaStream_t stream, int64_t* distances, ncclWindow_t window, const void* own, int rank,
                      int ranks);
 
