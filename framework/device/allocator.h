@@ -28,9 +28,8 @@ class Allocator {
 
   /// Changes the category of a live block. For example, a temporary that the tape saves becomes an activation.
   virtual void recategorise(int64_t bytes, Category from, Category to);
-  /// Adds to the statistics `bytes` bytes of device memory that a library allocated directly. A negative number
-  /// subtracts memory that the library freed. A memory limit applies to the sum of this memory and the allocator's own
-  /// memory.
+  /// Counts `bytes` bytes of device memory that a library allocated directly. A negative number counts memory that the
+  /// library freed. A memory limit applies to the sum of this memory and the allocator's own memory.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
   /// Describes the blocks in use that occupy the most memory, in at most eight lines, one per size and category.
@@ -52,7 +51,8 @@ class Allocator {
   void count_locked(int64_t bytes, Category category);  // like count(); requires the mutex
   void hold(int64_t bytes);                             // sets held to bytes + accounted(); requires the mutex
   int64_t accounted() const { return accounted_; }      // sum of all account() calls; requires the mutex
-  /// Throws Error(resource) for a block that was not allocated. `memory` is the beginning of the message, such as "out
+  /// Throws Error(resource) for a block that cannot be allocated. `memory` is the beginning of the message, such as
+  /// "out
   /// of memory". `limit` is the limit, in bytes, that the block would exceed; 0 if the memory itself does not suffice.
   /// Must not be called with the mutex locked.
   [[noreturn]] void refuse(std::string_view memory, int64_t bytes, Category category, int64_t limit) const;
@@ -82,8 +82,8 @@ class Allocator {
 /// rows of experts, can reuse each other's memory.
 int64_t block_size(int64_t bytes);
 
-/// Caches freed blocks by size class (block_size()) and reuses them. Returns the cached blocks to the
-/// system if a new block would otherwise exceed `limit`, or if the system has no more memory.
+/// Caches freed blocks by size class (block_size()) and reuses them. Returns the cached blocks to the system if a new
+/// block and the cached blocks together would exceed `limit`, or if the system has no more memory.
 class CachingAllocator final : public Allocator {
  public:
   /// `limit` is in bytes; 0 means no limit. `poison` fills every allocated block with NaN bits, which make reads of

@@ -54,12 +54,12 @@ class Backend {
   /// Returns the address at which kernels access `p`, an address in memory of the device. Only the emulated device has
   /// different addresses for kernels and for the host.
   virtual const void* kernel_address(const void* p) const { return p; }
-  /// Returns a number that identifies the memory that kernels access. If two ranks are threads of one process and have
-  /// equal numbers, the kernels of each rank can access the device memory of the other rank. A card's number is
-  /// computed from its unique id.
+  /// Returns a number that identifies the memory that kernels access. The kernels of a rank can access the device
+  /// memory of another rank if both ranks are threads of one process and have equal numbers. A card's number is
+  /// computed from the card's unique id.
   virtual int64_t memory_number() const { return 0; }
-  /// Defers the release of all host_buffer() and offloaded memory until the backend is destroyed, if freeing such
-  /// memory waits for all work of the device. Otherwise does nothing.
+  /// Defers the release of all host_buffer() and offloaded memory until the backend is destroyed. Does nothing on
+  /// devices that can free such memory without a wait for the work of the device.
   virtual void keep_host_memory() {}
 };
 

@@ -62,7 +62,7 @@ Stream& DeviceContext::host_stream() {
 void DeviceContext::run_lanes_on_threads(bool wanted) {
   if (wanted == lanes_have_threads_) return;
   if (kind_ == DeviceKind::cuda || kind_ == DeviceKind::emulated) {
-    lanes_have_threads_ = wanted;  // lanes are queues of the device, which may have pending work, and remain
+    lanes_have_threads_ = wanted;  // the lanes remain, because they are queues of the device and may have pending work
     return;
   }
   for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy})

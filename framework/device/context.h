@@ -82,8 +82,8 @@ class DeviceContext {
   };
   const std::shared_ptr<Life>& life() const { return life_; }
 
-  /// Returns the context in which ranks exchange small data. This is the context itself if it is on the host, otherwise
-  /// a CPU context that it owns.
+  /// Returns the context in which ranks exchange small data: this context if it is on the host; otherwise a CPU context
+  /// that this context owns.
   DeviceContext& host();
 
   /// Number of copies of device memory that the host has requested, by the name passed to read_to_host() or
@@ -117,7 +117,7 @@ class DeviceContext {
 };
 
 /// Location of a tensor: a handle to the rank's context. A tensor must not be used after its context is destroyed.
-/// A tensor that an Event, for example, still holds then may be destroyed later; its memory is freed at that time.
+/// A tensor may be destroyed after its context, for example by an Event that holds the tensor; this frees its memory.
 class Device {
  public:
   Device() = default;

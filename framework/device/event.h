@@ -63,15 +63,15 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
-/// Completes the host's part of the event. If `error` is not null, wait() rethrows it. `rest` is the mark of the
+/// Completes the host's part of the event. wait() rethrows `error` if it is not null. `rest` is the mark of the
 /// device's part; null if the event has no device's part.
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error = nullptr,
               std::shared_ptr<const DeviceMark> rest = nullptr);
 /// Completes `state` when `event` is completed. The first wait for `state` calls event.expect().
 void follow(const std::shared_ptr<Event::State>& state, const Event& event);
-/// Installs a hook that is called once, at the first wait() or expect(). If wait() or expect() has already been called,
-/// calls the hook immediately. Does nothing if the host's part is done. The communication engine uses the hook to raise
-/// the priority of the request.
+/// Installs a hook that is called once, at the first wait() or expect(). Calls the hook immediately if wait() or
+/// expect() has already been called. Does nothing if the host's part is done. The communication engine uses the hook to
+/// raise the priority of the request.
 void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> hook);
 
 }  // namespace hexad::device

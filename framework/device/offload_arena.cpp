@@ -59,7 +59,7 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
 int64_t OffloadArena::place(int64_t size) {
   if (const auto offset = free_.take(size)) return *offset;
   const int64_t offset = free_.take_tail(end_), more = offset + size - end_;
-  // If the disk is full, posix_fallocate fails here. With ftruncate, the first write to the mapping would fail with
+  // posix_fallocate fails here if the disk is full. With ftruncate, the first write to the mapping would fail with
   // SIGBUS.
   if (const int error = posix_fallocate(file_, end_, more)) {
     if (offset < end_) free_.give(offset, end_ - offset);

@@ -21,7 +21,7 @@ namespace {
 
 using base::now;
 
-// A task that has been issued. It is done when its lane has passed the task and its asynchronous part is done.
+// A task that has been issued. The task is done when the lane has passed it and the asynchronous part is done.
 struct Issued {
   Event passed, asynchronous;
   bool done() const { return passed.done() && asynchronous.done(); }
@@ -61,8 +61,8 @@ void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
         context.compute().wait(event);
 }
 
-// Measured times. Threads that run lanes or complete events write them. These threads share ownership of the object,
-// because they may write after an error has ended execute().
+// Measured times, written by the threads that run lanes or complete events. These threads share ownership of the
+// object, because they may write after an error has ended execute().
 struct Stopwatch {
   explicit Stopwatch(size_t tasks)
       : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)), parts(tasks) {}
@@ -117,8 +117,8 @@ Event issue(const Task& task, Stream& lane) {
   return asynchronous;
 }
 
-// Makes `stream` wait for the task `before`, whose name is `name`. If the stream is inline and the task is not done,
-// the trace of the rank shows the wait.
+// Makes `stream` wait for the task `before`, whose name is `name`. The trace of the rank shows the wait if the stream
+// is inline and the task is not done.
 void wait_for(const Issued& before, const std::string& name, Stream& stream, device::SpanLog& spans) {
   std::optional<device::Span> span;
   if (spans.recording() && stream.runs_at_once() && !before.done()) span.emplace(spans, "wait:", name);
@@ -134,8 +134,8 @@ void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream&
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
-  // Reads done() before the end mark is recorded. If `over` is true, the end mark is not earlier than the end of the
-  // asynchronous part.
+  // Reads done() before the end mark is recorded. The end mark is not earlier than the end of the asynchronous part if
+  // `over` is true.
   const bool over = asynchronous.done();
   if (stream.on_device())
     watch->marks.back()[1] = stream.record_timed();
@@ -171,7 +171,7 @@ void read_marks(Stopwatch& watch) {
 std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& watch, double ended) {
   std::vector<TaskTime> times = watch.on_lane;
   for (size_t i = 0; i < tasks.size(); ++i) times[i].end = std::min(std::max(times[i].end, watch.arrived[i]), ended);
-  // If threads share a core, the completing thread may record the end time long after waiters have resumed. A task
+  // The completing thread may record the end time long after waiters have resumed, if threads share a core. A task
   // therefore ends at the latest when a successor begins, or when the host has waited for all tasks.
   for (size_t i = 0; i < tasks.size(); ++i)
     for (TaskId id : tasks[i].after) {

@@ -10,9 +10,9 @@
 
 namespace hexad::schedule {
 
-/// Start and end of a task, in seconds of std::chrono::steady_clock. A task ends when its asynchronous part is also
-/// done. The times of the tasks of a lane do not overlap: a collective that is posted earlier counts from the end of
-/// the lane's previous task.
+/// Start and end of a task, in seconds of std::chrono::steady_clock. A task ends when its work on the lane and its
+/// asynchronous part are done. The times of the tasks of a lane do not overlap: a collective that is posted earlier
+/// counts from the end of the lane's previous task.
 struct TaskTime {
   double begin = 0, end = 0;
 };
@@ -20,8 +20,8 @@ struct TaskTime {
 /// Issues the tasks in insertion order on the lanes of `context`. Each task waits for its predecessors. On the host,
 /// returns when all tasks and their asynchronous parts are done. The queues of a device run independently of the
 /// caller. On a device, returns when all tasks have been issued and the compute lane's queue waits for them. Only the
-/// host's parts of the tasks' events block the caller. If `times` is not null, it receives one entry for each task, and
-/// the call waits for all tasks on a device too; see execute_measured(). If a task fails, waits for the tasks that have
+/// host's parts of the tasks' events block the caller. `times`, if not null, receives one entry for each task; the call
+/// then waits for all tasks on a device, too (see execute_measured()). If a task fails, waits for the tasks that have
 /// been issued and rethrows the error.
 ///
 /// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication, even
@@ -35,7 +35,7 @@ struct TaskTime {
 /// copy. This yield is for all communication on which the next task depends. Graphs that differ only in such copies
 /// therefore yield at the same points on all ranks.
 ///
-/// With `fibers`, lanes with threads issue the issued_late tasks of both graphs at times that differ between ranks.
+/// With `fibers`, lanes with threads issue the issued_late tasks of both micro-batches at times that differ by rank.
 /// Such tasks may post collectives only in groups in which no other thread posts any. A lane issues its tasks in the
 /// order in which the calling thread reached them, so the order in these groups is the same on all ranks.
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
@@ -44,7 +44,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
 /// Function that returns one entry for each task of an executed graph. Blocks the caller until all tasks are done.
 using ReadTimes = std::function<std::vector<TaskTime>()>;
 /// Executes the graph like execute(), and measures the tasks without waiting for them: on a device, the lanes record
-/// timed marks. Call the returned function later, for example after the step. It keeps no tensors alive.
+/// timed marks. The returned function keeps no tensors alive, and may be called later, for example after the step.
 ReadTimes execute_measured(const TaskGraph& graph, device::DeviceContext& context, Fibers* fibers = nullptr);
 
 /// Returns a random order that the dependencies and lanes permit, determined by `seed`. A test that runs the tasks in

@@ -17,9 +17,9 @@ class Fibers {
   Fibers& operator=(const Fibers&) = delete;
 
   /// Runs `first` and `second`, beginning with `first`. `second` has a separate stack. A piece of work that calls
-  /// yield() pauses until the other piece yields or ends. Returns when both have ended.
+  /// yield() pauses until the other piece yields or ends. Returns when both pieces have ended.
   ///
-  /// If one piece throws, the other piece is abandoned, and run() rethrows the first error. An abandoned piece that has
+  /// run() abandons the other piece if one piece throws, and rethrows the first error. An abandoned piece that has
   /// not begun does not begin. In an abandoned piece that is paused, yield() throws an exception, which this piece must
   /// not catch. Throws std::logic_error if called inside another run() of this object.
   void run(const Work& first, const Work& second);

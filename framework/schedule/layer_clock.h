@@ -24,7 +24,7 @@ class StreamTimer final : public PartTimer {
   /// Marks the start of the work, which is the end of all work that was appended to `stream` before.
   explicit StreamTimer(device::Stream& stream);
   void stop(device::Stream& stream) override;
-  /// Returns both times. Blocks until the work is done. Requires that stop() was called.
+  /// Returns the start and the end. Blocks until the work is done. Requires that stop() was called.
   TaskTime read() const;
 
  private:

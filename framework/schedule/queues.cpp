@@ -74,7 +74,7 @@ class Run {
     std::vector<size_t> jobs;
     size_t at = 0;
     double idle_since = 0;
-    double rested = std::numeric_limits<double>::infinity();  // seconds of rest that no job has used yet
+    double rested = std::numeric_limits<double>::infinity();  // seconds of idle time that no job has used yet
     const size_t* head() const { return at < jobs.size() ? &jobs[at] : nullptr; }
   };
   struct Node {
@@ -137,7 +137,7 @@ class Run {
       events_.push({now_ + s.left, *job, ++s.version});
   }
 
-  // Returns the seconds that a job saves because its queue has rested. Call this function when the job begins.
+  // Returns the seconds that a job saves because its queue was idle. Must be called when the job begins.
   double saved_by_rest(Queue& queue, const Job& job) const {
     queue.rested += now_ - std::exchange(queue.idle_since, now_);
     if (job.burst.full == 0) return 0;

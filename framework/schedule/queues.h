@@ -11,10 +11,10 @@
 
 namespace hexad::schedule {
 
-/// Burst of a link. A queue that rests for x seconds can save x seconds of its next jobs. Unused savings are limited to
-/// `full` seconds. Savings never shorten a job to less than `least` seconds.
+/// Burst of a link. A queue that is idle for x seconds can save x seconds of its next jobs. Unused savings are limited
+/// to `full` seconds. Savings never shorten a job to less than `least` seconds.
 struct Burst {
-  double full = 0;  // 0: rests save nothing
+  double full = 0;  // 0: idle time saves nothing
   double least = 0;
 };
 
@@ -29,7 +29,7 @@ struct Job {
   std::vector<int> after{};  // indices of the jobs that must end before this job begins
   int collective = alone;    // jobs with the same number end together, when all of them have done their work; alone:
                              // the job ends when it has done its own work
-  Burst burst{};             // burst of the link that does the work; all queues have rested before the first job
+  Burst burst{};             // burst of the link that does the work; each queue begins with full savings
 };
 
 /// Sharing of each node's cores among sets of queues (QueueSets).
@@ -61,7 +61,7 @@ struct JobTimes {
 
 /// Simulates the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its
 /// collective occupies its queue but does not slow other queues. The simulation of n jobs takes about n log n steps.
-/// If sets share cores, the simulation takes more steps, because a change in one set may update all sets of its node.
+/// It takes more steps if sets share cores, because a change in one set may update all sets of its node.
 /// Throws std::logic_error if
 ///   - a set has more than 64 queues;
 ///   - a queue is out of range;

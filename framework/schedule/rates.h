@@ -73,8 +73,8 @@ struct Rates {
   };
   std::optional<OtherLinks> other_links{};
 
-  /// Bursts of links that a traffic shaper limits, in seconds. If a link with a burst of b seconds has rested for b
-  /// seconds, it sends at once the bytes that otherwise take b seconds. 0: the link has no burst.
+  /// Bursts of links that a traffic shaper limits, in seconds. A link with a burst of b seconds that was idle for b
+  /// seconds sends at once the bytes that otherwise take b seconds. 0: the link has no burst.
   struct Bursts {
     double between_nodes, within_node;
   };
@@ -102,10 +102,10 @@ struct Rates {
   /// Returns the speed of `lane` while the lanes `beside` are active; see Slowdown. Returns the measured value if this
   /// set of lanes was measured. Otherwise, estimates alpha: 1/alpha - 1 is the sum of the delays 1/alpha - 1 of the
   /// single lanes (zero for a lane that was not measured). The estimate is exact if all lanes share one resource
-  /// equally. In general, it lies between the smallest single alpha (each lane uses a different resource) and the
-  /// product of all single alphas (the slowdowns multiply). `capped` is true if the compute lane, which is `lane` or in
-  /// `beside`, leaves threads to the other lanes. If no value was measured with `capped`, uses a value that was
-  /// measured without it.
+  /// equally. In general, the estimate lies between the smallest single alpha (each lane uses a different resource) and
+  /// the product of all single alphas (the slowdowns multiply). `capped` is true if the compute lane, which is `lane`
+  /// or in `beside`, leaves threads to the other lanes. Uses a value that was measured without `capped` if no value was
+  /// measured with `capped`.
   double alpha(Lane lane, LaneSet beside, bool capped = false) const;
 
   /// Returns the link in `links` with these properties; null if there is no such link.
@@ -137,8 +137,8 @@ struct Rates {
   static Rates defaults();
 };
 
-/// Return the links that Rates::links lacks, among the links over which `task` or the tasks of `graph` transfer bytes.
-/// Describe each link once, by a text like "all_to_all of ep, 8 ranks, between nodes".
+/// The next two functions return the links over which `task` or the tasks of `graph` transfer bytes and that
+/// Rates::links lacks. Each link is described once, by a text like "all_to_all of ep, 8 ranks, between nodes".
 std::vector<std::string> unmeasured_links(const TaskSpec& task, const Rates& rates);
 std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates);
 

@@ -20,8 +20,8 @@ constexpr auto enum_names(MeasuredBy) {
       {{MeasuredBy::all_ranks, "all_ranks"}, {MeasuredBy::one_rank, "one_rank"}});
 }
 
-/// Cores of a node, and the conditions under which the rates were measured. If the ranks of a node need more cores than
-/// the node has, each rank gets the same fraction of the cores that it needs.
+/// Cores of a node, and the conditions under which the rates were measured. Each rank gets the same fraction of the
+/// cores that it needs, if the ranks of a node need more cores than the node has.
 struct SharedCores {
   double cores = 1;        // cores that the ranks of a node may use together
   int ranks = 1;           // number of ranks on a node in the simulated job
@@ -51,8 +51,8 @@ struct CoreNeeds {
 };
 
 /// Returns the sharing of cores for run_jobs(); none if `cores` is empty or SharedCores::shared() is false. `nodes` has
-/// the node of each set, or CoreSharing::no_node. If some ranks of a node have no set, they are assumed to need as many
-/// cores as the node's ranks with sets do on average.
+/// the node of each set, or CoreSharing::no_node. Ranks that have no set are assumed to need as many cores as the ranks
+/// with sets on the same node do on average.
 std::optional<CoreSharing> sharing_of(const std::optional<SharedCores>& cores, std::vector<int> nodes, CoreNeeds needs);
 
 }  // namespace hexad::schedule

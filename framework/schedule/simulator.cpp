@@ -56,9 +56,9 @@ int capped_threads(std::span<const TaskGraph* const> graphs, int threads) {
   return base::threads_of_share(threads, share);
 }
 
-// Returns the cores that a rank needs: one core for each thread of a computation, plus the cores of a copy. With
-// Drive::caller, a copy needs one core for each thread of the rank's kernels, otherwise one core. A rank that neither
-// computes nor copies needs `cores.waiting`.
+// Returns the cores that a rank needs: one core for each thread of a computation, plus the cores of a copy. A copy
+// needs one core for each thread of the rank's kernels with Drive::caller, and one core with Drive::threads. A rank
+// that neither computes nor copies needs `cores.waiting`.
 CoreNeeds needs_of(std::span<const TaskGraph* const> graphs, const SharedCores& cores, Drive drive) {
   const auto has = [](size_t active, int queue) { return (active >> queue & 1) != 0; };
   constexpr int compute = static_cast<int>(Lane::compute), copy = static_cast<int>(Lane::copy);
@@ -108,7 +108,8 @@ void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates
   }
 }
 
-// Simulates all ranks. `parts` contains the collective of each rank's tasks, and `nodes` the node of each rank.
+// Simulates all ranks. `parts` contains the collective of each task of each rank. `nodes` contains the node of each
+// rank.
 std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates& rates, const Parts& parts,
                           std::vector<int> nodes, Drive drive) {
   rates.check();
@@ -196,7 +197,7 @@ Parts match(std::span<const TaskGraph* const> graphs, const RankGroups& groups) 
   return parts;
 }
 
-// Returns the node of each rank. If `groups` does not contain the nodes, each rank has its own node.
+// Returns the node of each rank. Each rank has its own node if `groups` does not contain the nodes.
 std::vector<int> nodes_of(size_t ranks, const RankGroups& groups) {
   if (const auto given = groups.find(node_group); given != groups.end()) return given->second;
   std::vector<int> nodes(ranks);

@@ -26,18 +26,18 @@ inline Drive drive_of(const device::DeviceContext& context) {
 /// Simulates one rank, assuming that all ranks run equal tasks at the same times. Every lane runs its tasks in
 /// insertion order, one at a time. A task begins once its predecessors and the lane's previous task are done and, with
 /// Drive::caller, the thread issues it. A task takes Rates::seconds() at full speed. The speed of a task at any time is
-/// Rates::alpha() for the lanes that are then active. If ranks share cores, the speed of computations and copies is
-/// also multiplied by SharedCores::speed(). Links are assumed to have rested before the first task, so their bursts
-/// (Rates::bursts) shorten the first transfers, and later the transfers after rests. Throws base::Error(usage) if a
-/// rate is missing or invalid.
+/// Rates::alpha() for the lanes that are then active. The speed of computations and copies is also multiplied by
+/// SharedCores::speed() if ranks share cores. Links are assumed to be idle for a long time before the first task.
+/// Bursts (Rates::bursts) therefore shorten the first transfers, and later the transfers after idle times. Throws
+/// base::Error(usage) if a rate is missing or invalid.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
 /// Group number of each rank, for each kind of group (Cost::group). Ranks with the same number are in the same group.
 /// For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 are one group, and ranks 2 and 3 are another group.
 using RankGroups = std::map<std::string, std::vector<int>>;
 /// Key in RankGroups for the nodes: ranks with the same number are on the same node. These groups have no collectives,
-/// but their ranks share cores (Rates::cores). If RankGroups lacks this key, the ranks of a node are assumed to run
-/// equal tasks at the same times.
+/// but their ranks share cores (Rates::cores). The ranks of a node are assumed to run equal tasks at the same times if
+/// RankGroups lacks this key.
 inline constexpr const char* node_group = "node";
 
 /// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks. However, the members of a
@@ -47,10 +47,10 @@ inline constexpr const char* node_group = "node";
 /// bound, because in reality bytes wait for a receiver that is not ready. A member that waits for another occupies its
 /// lane but does not slow other lanes.
 ///
-/// If ranks share cores, the speed of computations and copies depends on the number of cores that the ranks of the node
-/// need. While they need fewer cores than during the measurement, computations and copies run faster. While they need
-/// more cores, computations and copies run slower. Communication keeps its speed. Ranks without tasks are assumed to
-/// need as many cores as the other ranks of their node do on average.
+/// The speed of computations and copies depends on the number of cores that the ranks of the node need, if these ranks
+/// share cores. Computations and copies run faster while the ranks need fewer cores than during the measurement, and
+/// slower while the ranks need more cores. Communication keeps its speed. Ranks without tasks are assumed to need as
+/// many cores as the other ranks of their node do on average.
 ///
 /// Throws base::Error(usage) if a rate is missing or invalid. Throws std::logic_error if
 ///   - the members of a group differ in the number or the kinds of their collectives;

@@ -51,8 +51,8 @@ struct Transfer {
 /// them, except `transfers`.
 struct Cost {
   double flops = 0;
-  // Number of matrix products of each pass. All products have weights of the same size and the same number of FLOPs. If
-  // all numbers are zero, the FLOPs count as one forward product.
+  // Number of matrix products of each pass. All products have weights of the same size and the same number of FLOPs.
+  // The FLOPs count as one forward product if all numbers are zero.
   ByGemmPass<int64_t> products{};
   // true: one kernel call for each expert and projection; false: one grouped call for each projection
   bool dense = false;

@@ -45,11 +45,11 @@ struct Timeline {
 };
 
 /// Returns the timeline of the times that execute() measured. Time 0 of the timeline is `origin` on the clock of
-/// `times`, by default the earliest start of a task. If ranks on one machine use the same origin, their timelines have
-/// a common clock. Throws std::logic_error if `times` does not have one entry for each task.
+/// `times`, by default the earliest start of a task. The timelines of ranks on one machine have a common clock if the
+/// ranks use the same origin. Throws std::logic_error if `times` does not have one entry for each task.
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin = {});
 
-/// Returns the predicted total time divided by the measured total time (Timeline::total()). If the result is above 1,
+/// Returns the predicted total time divided by the measured total time (Timeline::total()). A result above 1 means that
 /// the prediction was too high. Returns 1 if both times are zero.
 double prediction_ratio(const Timeline& predicted, const Timeline& measured);
 

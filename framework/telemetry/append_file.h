@@ -8,13 +8,13 @@
 namespace hexad::telemetry {
 
 /// Writes all of `bytes` to the file descriptor. Returns 0 or errno. A closed pipe results in EPIPE and never in
-/// SIGPIPE. If `written` is not null, it receives the number of bytes written. Returns EAGAIN if a non-blocking
-/// descriptor accepts nothing for `patience_ms` milliseconds, or if a signal arrives during this time. Waits without
-/// limit if `patience_ms` is -1.
+/// SIGPIPE. `written`, if not null, receives the number of bytes written. Returns EAGAIN if a non-blocking descriptor
+/// accepts nothing for `patience_ms` milliseconds, or if a signal arrives during this time. Waits without limit if
+/// `patience_ms` is -1.
 int write_all(int fd, std::string_view bytes, size_t* written = nullptr, int patience_ms = -1);
 
-/// A file to which complete records are appended. If writing a record to a regular file fails midway (full disk), the
-/// written part is removed if possible. The next record then follows a complete record.
+/// A file to which complete records are appended. A part of a record that was written to a regular file before an error
+/// (full disk) is removed if possible. The next record then follows a complete record.
 class AppendFile {
  public:
   AppendFile() = default;

@@ -12,9 +12,9 @@ namespace hexad::telemetry {
 /// Appends one line for each record, without buffering. No complete line is lost if the run is killed.
 ///
 /// on_start() truncates the file to the records up to `first_step`, because later steps will be computed again. For a
-/// new run (first_step 0), the file becomes empty. An incomplete last line is also removed. A run that had already
-/// finished its last step evaluates that step again. The new evaluation of `first_step` replaces the existing
-/// evaluations of this step.
+/// new run (first_step 0), the file becomes empty. An incomplete last line is also removed. A finished run that is
+/// started again evaluates its last step again. The new evaluation of `first_step` replaces the existing evaluations of
+/// this step.
 class JsonlSink : public MetricsSink {
  public:
   explicit JsonlSink(std::filesystem::path path) : path_(std::move(path)) {}

@@ -38,7 +38,7 @@ struct AdviceMetrics {
   std::string adviser;
   std::string schedule = {};  // name of the advised schedule; empty if `verdict` is "none"
   std::string verdict = {};   // "right", "wrong", or "none": there is no comparison
-  std::string reason = {};    // reason of the verdict "none", otherwise empty
+  std::string reason = {};    // reason of the verdict "none"; empty for other verdicts
   double slower = 0;          // time of the advised schedule / time of the chosen schedule - 1
   bool measured = false;      // true if `slower` compares measured times, false if it compares predictions
 };

@@ -14,8 +14,8 @@ namespace hexad::telemetry {
 /// that XML cannot represent are replaced by U+FFFD.
 std::string escaped(std::string_view text);
 
-/// Returns `page` with each {{name}} replaced by the part of that name. Inserted text is not searched. Throws
-/// std::logic_error if there is no part of that name, or if "{{" has no "}}".
+/// Returns `page` with each {{name}} replaced by the part of that name. A {{name}} in inserted text is not replaced.
+/// Throws std::logic_error if there is no part of that name, or if "{{" has no "}}".
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
 
 /// Returns the median of `member` over the steps with a finite value, or NaN if there are no such steps.

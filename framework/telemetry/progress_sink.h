@@ -6,8 +6,8 @@
 
 namespace hexad::telemetry {
 
-/// Overwrites one line after each step if the output is a terminal; the line fits the width of the terminal. If the
-/// output is not a terminal, writes plain lines without control codes: for the first step after on_start(), for each
+/// Overwrites one line after each step if the output is a terminal; the line fits the width of the terminal. Writes
+/// plain lines without control codes if the output is not a terminal: for the first step after on_start(), for each
 /// multiple of `every`, and for the last step of the run. On any output, the start, each evaluation and the end of the
 /// run have separate lines.
 class ProgressSink : public MetricsSink {
@@ -35,11 +35,11 @@ class ProgressSink : public MetricsSink {
 };
 
 /// Returns a text like "held-out loss 2.5000 nats per token, 1.2500 bits per byte (64 of 512 sequences, 5.00 k
-/// tokens)". If the whole set was evaluated, the parentheses contain only the tokens.
+/// tokens)". The parentheses contain only the tokens if the whole set was evaluated.
 std::string heldout_text(const EvalMetrics& eval);
 
-/// Returns the progress line without control codes, at most `width` columns wide. If it is too long, fields are omitted
-/// from the end. If all fields fit and enough columns remain, the line ends in a progress bar of at most 30 columns.
+/// Returns the progress line without control codes, at most `width` columns wide. Omits fields from the end if the line
+/// is too long. The line ends in a progress bar of at most 30 columns if all fields fit and enough columns remain.
 std::string progress_line(const RunInfo& run, const StepMetrics& step, double seconds_left, int width);
 
 }  // namespace hexad::telemetry

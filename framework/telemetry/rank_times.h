@@ -9,8 +9,8 @@
 
 namespace hexad::telemetry {
 
-/// Times of one rank in one step, in seconds. While the rank does not wait in communication, it does its own work:
-/// computation, data, files.
+/// Times of one rank in one step, in seconds. The rank's own work is everything that it does while it does not wait in
+/// communication: computation, data, files.
 struct RankTime {
   double step_seconds = 0;
   double waited_seconds = 0;  // seconds for which the rank was blocked in communication
@@ -54,8 +54,8 @@ class SlowRanks {
     int rank;
     double own_seconds, median_seconds;  // median own work of this rank, and of all ranks of its kind
   };
-  /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first. If a
-  /// rank remains slow, it is omitted for one window after it was first returned, then for 2 windows, 4 windows, ...
+  /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first. A
+  /// rank that remains slow is omitted for one window after it was first returned, then for 2 windows, 4 windows, ...
   /// Takes time linear in the number of ranks.
   std::vector<Slow> add(std::span<const RankTime> ranks);
 

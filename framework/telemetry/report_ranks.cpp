@@ -42,8 +42,8 @@ std::vector<Record> records(const MetricsHistory& history) {
   return list;
 }
 
-/// Returns the number of ranks in a step. If `parts` does not contain the number, returns the smallest number that is
-/// consistent with the step's list of slowest ranks. A list that is not full contains all ranks.
+/// Returns the number of ranks in a step. Returns the smallest number that is consistent with the step's list of
+/// slowest ranks if `parts` does not contain the number. A list that is not full contains all ranks.
 int64_t ranks_of(const StepMetrics& step, const std::vector<ReportInputs::Part>& parts) {
   const auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& p) { return p.after < step.step; });
   if (part != parts.rend() && part->ranks > 0) return part->ranks;

@@ -32,7 +32,7 @@ struct Sweep {
 };
 
 /// Returns one line about the settings that differ, for example "optim.lr: 0.01, 0.03", "12 runs: parallel.ep,
-/// parallel.tp" or "3 runs of one recipe". If there is only one run, returns its name.
+/// parallel.tp" or "3 runs of one recipe". Returns the name of the run if there is only one run.
 std::string title_of(const Sweep& sweep);
 
 /// Returns a run's model FLOP/s per rank, divided by the model FLOP/s per rank of the first run; NaN if either value is

@@ -43,7 +43,7 @@ class GzipFile {
   }
 
  private:
-  // Reports the system's reason. If zlib fails for lack of memory, it does not set errno.
+  // Reports the system's reason, if there is one: zlib does not set errno if it fails for lack of memory.
   [[noreturn]] void fail() const {
     const std::string reason = errno != 0 ? base::cat(": ", std::strerror(errno)) : std::string();
     base::fail(base::ExitCode::resource, "cannot write the trace ", path_.string(), reason);

@@ -6,9 +6,9 @@
 
 namespace hexad::comm {
 
-/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). For operations on
-/// device tensors that only transfer bytes, copies the tensors through separate buffers on the card. These buffers are
-/// necessary, because transports can share at most the first page of a tensor's mapped memory with other processes.
+/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). Operations that only transfer
+/// the bytes of device tensors copy these tensors through separate buffers on the card. The buffers are necessary,
+/// because transports can share at most the first page of a tensor's mapped memory with other processes.
 /// Passes all other operations, such as sums or operations on host tensors, unchanged to `other`, the group that the
 /// constructor gets.
 class CardMessageGroup final : public ProcessGroup {

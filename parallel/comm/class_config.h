@@ -50,8 +50,8 @@ int blocks_in_flight(std::span<const GroupTraffic> groups, int limit);
 int max_ctas_of(std::span<const GroupTraffic> groups, int multiprocessors);
 
 /// Returns the number of multiprocessors that matrix products cannot use because of this traffic. `limit` is the
-/// maximum number of blocks of an operation. If the number of blocks of an operation is a multiple of four, NCCL
-/// launches them in clusters of four; otherwise, it launches single blocks. A single block makes a second
+/// maximum number of blocks of an operation. NCCL launches the blocks of an operation in clusters of four if their
+/// number is a multiple of four. In all other cases, NCCL launches single blocks. A single block makes a second
 /// multiprocessor unusable, because products use pairs of multiprocessors within a part of the card (a GPC). Up to
 /// eight single blocks count twice; all further blocks are assumed to share pairs. Messages are assumed to have one
 /// channel per operation and to remain inside a node, where they need more blocks.

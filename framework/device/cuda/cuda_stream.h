@@ -15,8 +15,8 @@
 namespace hexad::device::cuda {
 
 /// The card of a context, and objects that kernels reuse between calls: library handles, plans, workspaces. There is
-/// one object per type. It is made at first use and destroyed with this Card. Only the thread that issues the context's
-/// work may call reserve() and shared().
+/// one object per type, made at first use and destroyed with this Card. Only the thread that issues the context's work
+/// may call reserve() and shared().
 class Card {
  public:
   explicit Card(int ordinal);
@@ -30,8 +30,8 @@ class Card {
   size_t shared_memory() const { return properties_.sharedMemPerBlockOptin; }
   /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }
-  /// Reserves at least `multiprocessors` multiprocessors for communication; 0 reserves none. If any are reserved, the
-  /// number left for matrix products is even, because products use multiprocessors in pairs. Throws Error(usage) if
+  /// Reserves at least `multiprocessors` multiprocessors for communication; 0 reserves none. The number left for matrix
+  /// products is even if any are reserved, because products use multiprocessors in pairs. Throws Error(usage) if
   /// `multiprocessors` is negative, or if fewer than two multiprocessors would remain.
   void reserve(int multiprocessors);
 
@@ -73,7 +73,7 @@ class CudaStream final : public Stream {
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
   /// Returns a stream with a new queue of the same card. `priority` is a CUDA priority: the card prefers queues with
-  /// lower numbers. If the card does not support this priority, the nearest supported priority is used.
+  /// lower numbers. The nearest supported priority is used if the card does not support `priority`.
   std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:

@@ -24,8 +24,8 @@ class Blocks {
   /// allocation of the driver (whole_blocks.h).
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
   /// Removes a block. Returns one mark for each queue that used the block: the mark set by end_use() or, without one,
-  /// the queue's current end. If no queue used the block, returns the marks passed to add(). If the block has
-  /// companions (see accompany()), blocks the host until the marks of the queues that used the block have been passed.
+  /// the queue's current end. Returns the marks passed to add() if no queue used the block. Blocks the host until the
+  /// marks of the queues that used the block have been passed, if the block has companions (see accompany()).
   Marks remove(void* begin);
   /// Announces a launch in `queue` that uses the block containing the address `place`. Does nothing if no block
   /// contains it.

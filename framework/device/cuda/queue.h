@@ -19,8 +19,8 @@ class CardClock {
   explicit CardClock(int ordinal) : ordinal_(ordinal) {}
   /// Reference event. Its host time is measured at the first use.
   class Reference;
-  /// Returns the newest reference. If there is none, or if it is more than 16 s old, first records a new reference in
-  /// `stream`. Does not wait.
+  /// Returns the newest reference. First records a new reference in `stream` if there is no reference, or if the newest
+  /// is more than 16 s old. Does not wait.
   std::shared_ptr<const Reference> reference(cudaStream_t stream);
 
  private:
@@ -31,12 +31,12 @@ class CardClock {
 
 /// A CUDA stream that does not wait for the default stream, and the events recorded in this CUDA stream. Streams,
 /// Blocks, allocators and marks share the ownership of a queue. Thread-safe, because any thread may free memory, and
-/// freeing records a mark. If the calling thread has no current card, the queue's card becomes current.
+/// freeing records a mark. The queue's card becomes current in a calling thread that has no current card.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  /// `priority` is a CUDA priority: the card prefers queues with lower numbers. If the card does not support this
-  /// priority, the nearest supported priority is used. `clock` gives the times of marks; if null, the queue makes a
-  /// clock. Makes the card current in the calling thread.
+  /// `priority` is a CUDA priority: the card prefers queues with lower numbers. The nearest supported priority is used
+  /// if the card does not support `priority`. `clock` gives the times of marks; if null, the queue makes a clock. Makes
+  /// the card current in the calling thread.
   Queue(int ordinal, int priority, std::shared_ptr<CardClock> clock = nullptr);
   ~Queue();
   Queue(const Queue&) = delete;

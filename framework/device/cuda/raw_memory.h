@@ -16,8 +16,8 @@ class RawMemory {
   /// Error(resource) if the allocation fails for another reason.
   virtual std::byte* allocate(int64_t bytes) = 0;
   virtual void free(std::byte* block, int64_t bytes) noexcept = 0;
-  /// True if memory must not be freed before the end of the context. An allocator at its limit then reuses its blocks
-  /// or fails.
+  /// True if memory must not be freed before the end of the context. An allocator that has reached the limit then
+  /// reuses its blocks or fails.
   virtual bool is_kept() const { return false; }
   /// Returns the name of the memory for messages, such as "page-locked host memory".
   virtual std::string_view name() const = 0;

@@ -36,7 +36,7 @@ ReusedBuffers::~ReusedBuffers() {
 }
 
 // Removes from the cache a buffer of `size` to max_waste * size bytes whose copies have finished, and returns it. The
-// result is empty if there is none.
+// result is empty if there is no such buffer.
 ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
   constexpr int64_t max_waste = 8;
   for (auto it = free_.lower_bound(size); it != free_.end() && it->first <= max_waste * size; ++it) {

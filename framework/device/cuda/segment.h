@@ -11,10 +11,10 @@
 
 namespace hexad::device::cuda {
 
-/// Allocator of adjacent blocks. A block is placed in the smallest free range that is large enough. If there is none,
-/// grow() maps new pages after the last block or in a gap before it. Adjacent free ranges are merged, and free pages
-/// anywhere in the segment can be returned to the driver. Therefore blocks of changing sizes, such as routed rows, do
-/// not exhaust the card. Not thread-safe.
+/// Allocator of adjacent blocks. A block is placed in the smallest free range that is large enough. grow() maps new
+/// pages, after the last block or in a gap before it, if there is no such range. Adjacent free ranges are merged, and
+/// free pages anywhere in the segment can be returned to the driver. Therefore blocks of changing sizes, such as routed
+/// rows, do not exhaust the card. Not thread-safe.
 class Segment {
  public:
   /// `addresses` is the size of the address range and a multiple of `page`. `page` is a multiple of the driver's page

@@ -8,8 +8,8 @@ namespace hexad::device::cuda {
 /// A shared library that is loaded once and never closed.
 class SharedLibrary {
  public:
-  /// Loads the library file `name`, such as "libcublasLt.so.13". If HEXAD_CUDA_LIBRARIES is set, searches only the
-  /// folders of this list, which colons separate. Otherwise first tries the system's loader, then searches the folders
+  /// Loads the library file `name`, such as "libcublasLt.so.13". Searches only the folders in HEXAD_CUDA_LIBRARIES,
+  /// separated by colons, if this variable is set. Otherwise first tries the system's loader, then searches the folders
   /// that were known when the program was built.
   /// Throws Error(resource) with the library and the reason if loading fails.
   explicit SharedLibrary(const std::string& name);

@@ -18,12 +18,12 @@ namespace hexad::device::emulated {
 
 class Heap;
 
-/// A queue of launched work, owned by shared_ptr. Any thread may launch. Once work has failed, later launches and waits
-/// for later marks throw its error.
+/// A queue of launched work, owned by shared_ptr. Any thread may launch. Later launches, and waits for later marks,
+/// throw the error of work that has failed.
 class Queue {
  public:
-  /// Starts the thread of the queue. If `jitter_seed` is set, about a quarter of the launched operations start after a
-  /// random delay below 300 microseconds.
+  /// Starts the thread of the queue. About a quarter of the launched operations start after a random delay below 300
+  /// microseconds if `jitter_seed` is set.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
   /// Runs the remaining work before it returns. Must not be called on the queue's own thread.
   ~Queue();
@@ -38,8 +38,8 @@ class Queue {
   /// Returns a mark at the current end of the queue.
   std::shared_ptr<const DeviceMark> record();
   /// Makes this queue wait for an event's mark in another emulated queue. Blocks the caller until the host's part of
-  /// the event, if any, is done. If the event has no mark in an emulated queue, blocks the caller until the event is
-  /// done.
+  /// the event, if any, is done. Blocks the caller until the event is done if the event has no mark in an emulated
+  /// queue.
   void wait(const Event& event);
 
  private:

@@ -159,8 +159,8 @@ class IssueMark final : public DeviceMark {
   const std::vector<int32_t> issues_;
 };
 
-/// Renaming of a part's spans in a repetition. In names that begin with `from` (such as "layers.3") and a dot or a
-/// space, `to` replaces `from`. Other names are kept.
+/// Renaming of a part's spans in a repetition. `to` replaces `from` in names that begin with `from` (such as
+/// "layers.3"), followed by a dot or a space. Other names are kept.
 struct RenamedSpans {
   std::string from{}, to{};
 };
@@ -190,15 +190,16 @@ class IssueLog {
   void wait(Lane lane, int32_t issue);
   /// Records that the issuing thread waits for `issue`: all later operations wait for it. Ignores -1.
   void wait_on_host(int32_t issue);
-  /// Make later operations of `lane`, or all later operations, wait for the operations before a mark.
+  /// The next two functions make later operations of `lane`, or all later operations, wait for the operations before a
+  /// mark.
   void wait(Lane lane, const IssueMark& mark);
   void wait_on_host(const IssueMark& mark);
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
   std::shared_ptr<const IssueMark> mark(int32_t issue);
   /// Returns a mark after the lane's last non-communication operation, and after all operations for which wait() has
-  /// made the lane wait since then. If the lane waits for its last communication, leaves out the operations that this
-  /// communication follows. Returns null if the mark would follow no operation and no part is being recorded. The log
-  /// must outlive the mark.
+  /// made the lane wait since then. Leaves out the operations that the lane's last communication follows, if the lane
+  /// waits for this communication. Returns null if the mark would follow no operation and no part is being recorded.
+  /// The log must outlive the mark.
   std::shared_ptr<const IssueMark> mark_of(Lane lane);
 
   /// Records later calls (IssuePart::Call) and spans in `part`, until end_part(). `part` must be new. Before
@@ -214,11 +215,11 @@ class IssueLog {
   std::shared_ptr<const IssueMark> mark_of_nothing() { return new_mark({}); }
   /// Function that makes call `number` of the program again and returns the event of this call.
   using CallProgram = std::function<Event(size_t number)>;
-  /// Makes the calls of `part` again, with new operations, spans and marks. If another part is being recorded, that
-  /// part records the new calls. If `part` waited for a mark of another part, waits for the corresponding mark of that
-  /// part's repetition in `earlier`. Makes calls of the program (InnerCall) through `program`, which may be empty if
-  /// `part` has no such calls. Counts changes of the memory in use again. Requires that IssuePart::repeatable_after()
-  /// is true.
+  /// Makes the calls of `part` again, with new operations, spans and marks. A part that is being recorded at this time
+  /// records the new calls. `earlier` contains repetitions of other parts: where `part` waited for a mark of another
+  /// part, the new call waits for the corresponding mark in `earlier`. Makes calls of the program (InnerCall) through
+  /// `program`, which may be empty if `part` has no such calls. Counts changes of the memory in use again. Requires
+  /// that IssuePart::repeatable_after() is true.
   RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {},
                       const RenamedSpans& renamed = {});
 
@@ -274,7 +275,7 @@ class IssueLog {
   int32_t count() const { return static_cast<int32_t>(kinds_.size()); }
   /// True if operation `issue` is communication.
   bool communicates(int32_t issue) const { return kinds_[issue] == IssuesBefore::communication; }
-  /// Returns the operations since the last call of take_issues(), or all operations.
+  /// Returns the operations since the last call of take_issues(); all operations if there was no such call.
   const std::vector<Issue>& issues() const { return issues_; }
   /// Moves the operations of issues() out of the log. Later operations may still wait for them.
   std::vector<Issue> take_issues() { return std::exchange(issues_, {}); }
@@ -299,7 +300,7 @@ class IssueLog {
   std::vector<int32_t> before_mark(Lane lane) const;
   void wait_for_host(IssuesBefore& waits, size_t known) const;
   std::shared_ptr<const IssueMark> new_mark(std::vector<int32_t> issues);
-  // Append a call to the part that is being recorded.
+  // The next four functions append a call to the part that is being recorded.
   void record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work);
   void record_mark(Lane lane);
   void record_mark(int32_t issue);

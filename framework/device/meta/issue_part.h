@@ -66,7 +66,7 @@ struct IssuePart {
   std::vector<int64_t> marks;   // numbers of the marks that the part made, ascending
   std::vector<int32_t> issues;  // numbers of the operations that the part added to the log, ascending
   int32_t first_span = 0;       // number of spans in the log when the part began
-  /// If true, the part also records changes of the memory in use, and a repetition needs the same allocators. Must be
+  /// True if the part also records changes of the memory in use. A repetition then needs the same allocators. Must be
   /// set before start_part().
   bool counts_memory = false;
   bool marks_other_operations = false;  // true if the part called mark() for an operation that it did not add

@@ -24,8 +24,8 @@ class MetaAllocator final : public Allocator {
   void recategorise(int64_t bytes, Category from, Category to) override;
   bool on_host() const override { return false; }
 
-  /// Change of the memory in use: a category has `bytes` bytes more, or fewer if `bytes` is negative. If `block` is
-  /// true, a block is allocated or freed; otherwise, the bytes belong to an existing block whose category changes.
+  /// Change of the memory in use: a category has `bytes` bytes more, or fewer if `bytes` is negative. `block` is true
+  /// if a block is allocated or freed, and false if the category of an existing block changes.
   struct Change {
     int64_t bytes;
     Category category;

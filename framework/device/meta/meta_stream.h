@@ -11,8 +11,8 @@ class IssueLog;
 /// Runs host work immediately. Waits and marks of the lane are recorded in the run's log, if the run has a log.
 class MetaStream final : public Stream {
  public:
-  /// Makes a stream that records the waits and marks of `lane` in `log`, which may be null. If `has_thread` is true,
-  /// the lane imitates a lane with a separate thread, so the issuing thread need not wait for the lane's work.
+  /// Makes a stream that records the waits and marks of `lane` in `log`, which may be null. `has_thread` is true if the
+  /// lane imitates a lane with a separate thread. The issuing thread then need not wait for the lane's work.
   MetaStream(Lane lane, IssueLog* log, bool has_thread = false) : lane_(lane), log_(log), has_thread_(has_thread) {}
   void run(std::function<void()> work) override { work(); }
   void wait(const Event& event) override;
