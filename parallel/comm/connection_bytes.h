@@ -33,8 +33,8 @@ struct CommunicatorShape {
 /// Returns the shape of a communicator for a group of kind `kind`.
 CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 
-/// Returns the bytes that NCCL allocates on the card of one rank to connect it for `uses`. Valid for cards that are
-/// connected by NVSwitch, and computed as in NCCL 2.28:
+/// Returns the bytes that NCCL allocates on the card of one rank to connect the rank for `uses`. The result is valid
+/// for cards that are connected by NVSwitch, and is computed as in NCCL 2.28:
 ///
 /// - Rings (for all_reduce, reduce_scatter, all_gather and broadcast) receive from one peer and send to another peer on
 ///   each channel. The trees of sums use the same pairs in both directions.

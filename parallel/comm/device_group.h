@@ -62,7 +62,8 @@ struct DeviceGroupOptions {
   /// permit (nccl/registered.h).
   bool register_buffers = false;
   /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
-  /// of group. If null, NCCL sums, in an order that depends on NCCL's version, on the cards and on the cards' links.
+  /// of group. NCCL computes the sums if sum_of is null. The order of the addends then depends on NCCL's version, on
+  /// the cards and on the links between the cards.
   SumInOrder sum_of = nullptr;
   /// Network class of each traffic class (InfiniBand: service level; RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
@@ -70,17 +71,17 @@ struct DeviceGroupOptions {
   /// multiprocessors would wait for the multiprocessors that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
   /// Traffic of all groups that this rank will split from the new group. The thread blocks of each NCCL operation are
-  /// limited so that the blocks of all this traffic together fit on the card of every rank. If empty, operations get
-  /// their usual numbers of blocks.
+  /// limited so that the blocks of all this traffic together fit on the card of every rank. Operations get their usual
+  /// numbers of blocks if the list is empty.
   std::vector<GroupTraffic> groups{};
-  /// Called on rank 0 with a text that states the path between cards and, if it is not NCCL, the reason. Not called if
-  /// there is only one rank, if the device is not a card, or if the options require host memory.
+  /// Called on rank 0 with a text that states the path between cards, and the reason if the path is not NCCL. Not
+  /// called if there is only one rank, if the device is not a card, or if the options require host memory.
   std::function<void(const std::string&)> info{};
   /// Called on rank 0 with a warning if the environment variable NCCL_LAUNCH_ORDER_IMPLICIT may cause a deadlock
   /// between ranks.
   std::function<void(const std::string&)> warn{};
-  /// Ends the job if NCCL fails or hangs. Called on a separate thread. If empty, the message is printed and
-  /// ProcessGroup::abort_job() is called.
+  /// Ends the job if NCCL fails or hangs. Called on a separate thread. Without this function, the message is printed
+  /// and ProcessGroup::abort_job() is called.
   std::function<void(const Error&)> on_failure{};
 };
 

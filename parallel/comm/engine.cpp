@@ -19,8 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Time for which the engine waits in two cases. If the rank's thread has not ended the job this long after a failure,
-// the engine ends the job. If other ranks have not reached MPI_Init this long after a request to end, the process ends.
+// Time for which the engine waits in two cases:
+//   - After a failure, the engine waits until the rank's thread ends the job. The engine then ends the job itself.
+//   - After a request to end, the engine waits until all ranks reach MPI_Init. The process then ends.
 constexpr auto patience_at_end = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags: one for collectives, one for send and
@@ -277,7 +278,7 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   const auto world = [&](int peer) { return (*request->members)[peer]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
-    // If there are no receives, the sends must be `taken`: a `copied` send shows that the link has accepted the data,
+    // The sends must be `taken` if there are no receives: a `copied` send shows that the link has accepted the data,
     // but not that the peer has begun the operation.
     const auto done = messages.receives.empty() ? Transport::SendDone::taken : Transport::SendDone::copied;
     for (const Transfer& t : messages.sends) {
@@ -353,9 +354,9 @@ void CommEngine::rest(bool progress) {
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
   if (wakes_) return sleep_at_most(10ms);  // a short sleep, because watch() and end_after_failure() must check the time
-  // While the rank's own thread waits, this thread at first does not sleep. It only yields the core, which another rank
-  // may share. A wait of more than about a millisecond is due to computation on a peer, not to latency. The rank's
-  // thread waits for communication either itself or through the thread of a lane.
+  // At first only yields the core, which another rank may share, while the rank's own thread waits. A wait of more than
+  // about a millisecond is due to computation on a peer, not to latency. The rank's thread waits for communication
+  // either itself or through the thread of a lane.
   constexpr int spins = 1000;
   const bool urgent = urgent_ > 0 || (awaited_ > 0 && meter_->rank_is_blocked());
   if (urgent && idle_polls_ < spins) {

@@ -40,8 +40,8 @@ class CommEngine {
     Limits limits{};
     Guards guards{};
     /// Returns true once this process has been asked to end, for example by SIGTERM; null: never. From then on, a wait
-    /// for a peer fails with Error(peer_lost) if the peer does not answer for a few seconds. If other ranks do not
-    /// reach MPI_Init within five seconds of the request, the process exits with `peer_lost`. May be called on any
+    /// for a peer fails with Error(peer_lost) if the peer does not answer for a few seconds. The process exits with
+    /// `peer_lost` if other ranks do not reach MPI_Init within five seconds of the request. May be called on any
     /// thread.
     std::function<bool()> asked_to_end{};
     Jitter jitter{};                                              // set only by tests and by `hexad verify`
@@ -81,7 +81,7 @@ class CommEngine {
   /// Posts an operation, which may start once `stream` has done the work appended so far. `members` are the world ranks
   /// of the group named `group`, and `rank` is the index of this rank among them. Returns an event that is done
   /// once the operation is done. After a failure, every operation fails and the job ends. The rank's thread ends
-  /// the job when it notices the failure. If the job has not ended after five seconds, the engine ends it.
+  /// the job when it notices the failure. The engine ends the job if the job has not ended after five seconds.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
   /// Calls `f` on the engine's thread, before operations that are posted later. `f` must not throw.

@@ -14,8 +14,8 @@ class EngineGroup final : public ProcessGroup {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }
   bool in_one_process() const override { return engine_.topology().in_one_process; }
-  /// Splits the group. In one small all_gather, the ranks agree on the number of the new communicator. This number is
-  /// part of the tags of the communicator's messages. If the new group has only one rank, returns a SelfGroup.
+  /// Splits the group. The ranks agree on the number of the new communicator in one small all_gather. This number is
+  /// part of the tags of the communicator's messages. Returns a SelfGroup if the new group has only one rank.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   /// Like split(), but the ranks agree by an all-reduce of one number. In large groups, each rank sends O(log(size()))
   /// messages for this all-reduce.

@@ -42,7 +42,7 @@ class HangWatch {
   bool asking(Search search = Search::hangs) const { return inquiry_ && search_ <= search; }
 
   struct News {
-    bool moves = false;         // true if the operation waits for file work that makes progress: no hang
+    bool moves = false;         // true if the operation waits for file work that makes progress, so there is no hang
     double quiet_seconds = 0;   // seconds since this file work last made progress
     std::exception_ptr hang{};  // set if the job must end: Error(communication), Error(peer_lost) or FoundByPeer
   };

@@ -37,8 +37,8 @@ enum class ImaginedPeers : uint8_t { late, prompt };
 class ImaginedGroup final : public ProcessGroup {
  public:
   /// Makes the world of rank `rank` among `size` ranks. Operations of this group and of its subgroups are recorded in
-  /// `log`, which may be null and must outlive the groups. node_of_rank is as in ProcessGroup; if it is empty, all
-  /// ranks are on one node. If `cards` is null, connections need no device memory.
+  /// `log`, which may be null and must outlive the groups. node_of_rank is as in ProcessGroup; an empty list means that
+  /// all ranks are on one node. Connections need no device memory if `cards` is null.
   ImaginedGroup(int rank, int size, device::IssueLog* log = nullptr, std::vector<int> node_of_rank = {},
                 std::shared_ptr<const ImaginedCards> cards = {}, ImaginedPeers peers = ImaginedPeers::late);
   int rank() const override { return rank_; }

@@ -89,8 +89,9 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   const auto moving = [&](const Node& n) { return is(n, Standing::Kind::files) && !still(n); };
   // The order of these checks matters:
   //   - A silent rank is always to blame, and so is a rank whose file work makes no progress.
-  //   - If other file work makes progress, all waits may be waits for this work. There is then no hang yet.
-  //   - Otherwise, a rank that waits for no other rank is to blame. If there is none, the ranks wait in a cycle.
+  //   - There is no hang yet if other file work makes progress, because all waits may be waits for this work.
+  //   - In all other cases, a rank that waits for no other rank is to blame. The ranks wait in a cycle if there is no
+  //     such rank.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
   if (!gone.empty())
     return {.silence = true,

@@ -15,7 +15,7 @@ namespace hexad::comm {
 class Inquiry {
  public:
   /// Starts an inquiry about a wait of rank `rank` that is overdue after `limit` seconds. `wait` describes the wait and
-  /// lists the missing ranks. If the list is empty, the operation waits for this rank itself. `own` is the standing of
+  /// lists the missing ranks. The list is empty if the operation waits for this rank itself. `own` is the standing of
   /// this rank.
   Inquiry(int rank, Standing wait, Standing own, double limit);
 

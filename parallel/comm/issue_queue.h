@@ -48,8 +48,8 @@ struct Channel {
   auto operator<=>(const Channel&) const = default;
 };
 
-/// An operation that was passed to the engine. Once it is posted, only the engine's thread accesses its members, except
-/// for `flight`.
+/// An operation that was passed to the engine. Only the engine's thread accesses the members of a posted request,
+/// except `flight`.
 struct Request {
   Channel channel;
   TrafficClass traffic;
@@ -118,7 +118,7 @@ class IssueQueue {
   };
   /// Returns the next round to start. The round counts as in flight until finish() is called for it.
   Start next();
-  /// Ends a round and calls its `finish`. If the request is then done(), removes it from the queue.
+  /// Ends a round and calls its `finish`. Removes the request from the queue if the request is then done().
   void finish(const RequestPtr& request, size_t round);
 
   /// Returns an operation whose channel has made no progress for more than `limit` calls of overdue(), including this
@@ -127,9 +127,9 @@ class IssueQueue {
   /// calls instead of seconds, so that a process that was stopped for a while does not blame its peers.
   RequestPtr overdue(int limit);
 
-  /// Returns one entry for each channel in which a thread waits for an operation. If there is such a channel and
-  /// Priorities::by_need is not set, returns entries for all channels, because any channel may delay the operation. An
-  /// entry contains the channel's first operation, and the channel's number of overdue() calls without progress.
+  /// Returns one entry for each channel in which a thread waits for an operation. Returns entries for all channels if
+  /// there is such a channel and Priorities::by_need is not set, because any channel may delay the operation. An entry
+  /// contains the channel's first operation, and the channel's number of overdue() calls without progress.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Reduces the number of overdue() calls without progress to at most `quiet` in every channel.
   void reset_overdue(int quiet);
@@ -144,8 +144,8 @@ class IssueQueue {
     int rounds_in_flight = 0;
     Volume in_flight;
     // Number of overdue() calls without progress, reduced by reset_overdue(). Becomes 0 when the channel finishes a
-    // round, and when its first operation becomes ready. overdue() also sets it to 0 in two cases: the channel waits
-    // for traffic of higher priority, or it waits for a stream while no thread waits for the operation.
+    // round, and when its first operation becomes ready. overdue() also sets the number to 0 in two cases: the channel
+    // waits for traffic of higher priority, or it waits for a stream while no thread waits for the operation.
     int quiet = 0;
   };
   // Priority of a channel, by class and then by urgency. Smaller values go first.

@@ -66,8 +66,8 @@ class LargeGroupPlanner : public MessagePlanBuilder {
 
   // Gathers blocks in steps of doubling distance: in each step but the last, a rank doubles the number of adjacent
   // blocks that it has. In each of the log2(size) steps (rounded up), a rank sends at most two ranges of bytes, and
-  // receives at most two. Altogether, it sends at most size - 1 blocks. Block b belongs to the rank with number b,
-  // counted from `root`, and has the bytes [edge(b), edge(b + 1)) of `t`. If `root_has_all`, the root receives nothing.
+  // receives at most two. Altogether, a rank sends at most size - 1 blocks. Block b belongs to the rank with number b,
+  // counted from `root`, and has the bytes [edge(b), edge(b + 1)) of `t`. The root receives nothing if `root_has_all`.
   template <class Edge>
   void gather(const Tensor& t, int root, bool root_has_all, const Edge& edge) {
     const int mine = (rank_ - root + size_) % size_;

@@ -24,8 +24,8 @@ struct RankVariables {
   const char* size;
   const char* rank;
 };
-/// Returns the variables of all known launchers. If the variables of several launchers are set, the first of these
-/// launchers in the list has started this process.
+/// Returns the variables of all known launchers. The first launcher in the list whose variables are set has started
+/// this process.
 std::array<RankVariables, 3> rank_variables(MpiFamily family = mpi_library().family);
 
 /// Returns the name of the MPI library's launcher for messages: mpirun, or for example mpiexec.mpich.

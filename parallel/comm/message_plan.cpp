@@ -62,9 +62,9 @@ class Planner : public MessagePlanBuilder {
   }
 
  private:
-  // Peers of step k (1, 2, ...): destination and source. In each step, every rank receives one message. If the number
-  // of ranks is a power of two, ranks exchange messages in pairs. Pairs also balance the load of the slower links
-  // between nodes. Otherwise, the peers form a ring, in which the load of these links is less balanced.
+  // Peers of step k (1, 2, ...): destination and source. In each step, every rank receives one message. Ranks exchange
+  // messages in pairs if the number of ranks is a power of two. Pairs also balance the load of the slower links between
+  // nodes. For other numbers of ranks, the peers form a ring, in which the load of these links is less balanced.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
   bool pairs() const { return (size_ & (size_ - 1)) == 0; }

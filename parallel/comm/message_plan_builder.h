@@ -38,7 +38,7 @@ class MessagePlanBuilder {
 
   /// Allocates memory that the message plan owns.
   Tensor scratch_tensor(int64_t bytes);
-  /// Returns a function that reduces `sources` to `out` in their order.
+  /// Returns a function that reduces `sources` to `out`, in the order of the list.
   std::function<void()> reduction(std::byte* out, std::vector<const void*> sources, int64_t count) const;
   /// Returns the message plan. It has at least one round.
   MessagePlan finished();

@@ -216,8 +216,8 @@ class MpiTransport final : public Transport {
   }
 
   // Only exits if mpirun of Open MPI started the job: mpirun then ends all ranks, but MPI_Abort can crash mpirun
-  // (docs/adr/0012). Under other launchers, other ranks might continue after an exit, so MPI_Abort ends them. Hydra
-  // then also returns `code`.
+  // (docs/adr/0012). Under all other launchers, the remaining ranks might continue after an exit, so MPI_Abort ends
+  // them. Hydra then also returns `code`.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
     // At MPI_Abort, Hydra ends immediately and drops output of this rank that Hydra has not read yet, such as the

@@ -52,7 +52,7 @@ class ProcessGroup {
   bool crosses_nodes(const Operation& op) const;
 
   /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. Floating-point values are summed in the
-  /// order of the ranks. The result is bitwise identical on all ranks. If any value is NaN, the result is NaN, even for
+  /// order of the ranks. The result is bitwise identical on all ranks. The result is NaN if any value is NaN, even for
   /// max and min. Groups over NCCL guarantee less (nccl/nccl_group.h).
   Event all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where = Where::current()) const;
   /// Sums in[size() * n] over the ranks, and writes this rank's part of the sums to out[n]. `out` may be this rank's
@@ -114,8 +114,8 @@ class ProcessGroup {
   /// connections.
   virtual void connect(Uses uses, Device device) const = 0;
   /// Like connect(Use::messages, device), but connects only these routes. `routes` are the routes of all ranks and must
-  /// be the same on all ranks. Later calls add routes. Collective if any route is new. In groups whose device tensors
-  /// need connections, a message on any other route then throws std::logic_error.
+  /// be the same on all ranks. Later calls add routes. Collective if any route is new. A message on any other route
+  /// then throws std::logic_error in groups whose device tensors need connections.
   virtual void connect_routes(std::span<const Route> routes, Device device) const = 0;
 
   /// Returns memory that the devices of all ranks access; null if groups of this kind have no such memory. This group

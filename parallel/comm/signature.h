@@ -30,9 +30,9 @@ bool agree(const Operation& op_a, int a, const Operation& op_b, int b, int64_t n
 std::string disagreement(const std::string& group, int64_t number, int a, const std::string& call_a, int b,
                          const std::string& call_b);
 
-/// Inserts a first round into `plan`, in which the ranks exchange their signatures. If the signatures do not match, the
-/// `finish` of the round throws Error(communication) with disagreement(). For a send and its receive, only the receiver
-/// checks.
+/// Inserts a first round into `plan`, in which the ranks exchange their signatures. The `finish` of the round throws
+/// Error(communication) with disagreement() if the signatures do not match. Only the receiver of a message checks the
+/// signatures of the send and the receive.
 void check_first(MessagePlan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size);
 
 }  // namespace hexad::comm

@@ -27,10 +27,10 @@ using Stage = std::function<Staged(const Operation& op)>;
 /// Returns `op` with its tensors replaced by page-locked host tensors, which own their memory (Tensor::pinned).
 Staged in_pinned_memory(const Operation& op);
 
-/// Executes `op` of rank `rank` on tensors of the device to which `stream` belongs. `stream` copies the tensors to send
-/// to memory that `stage` returns. The copy lane copies received tensors back to the device. The returned event is done
-/// when the host has completed the operation and, if tensors are received, the copy lane has copied them. Only a
-/// barrier blocks the caller: there are no tensors to copy, so the caller itself waits for `stream`.
+/// Executes `op` of rank `rank` on tensors of the device to which `stream` belongs. `stream` copies the outgoing
+/// tensors to memory that `stage` returns. The copy lane copies received tensors back to the device. The returned event
+/// is done when the host has completed the operation and the copy lane has copied the received tensors, if there are
+/// any. Only a barrier blocks the caller: there are no tensors to copy, so the caller itself waits for `stream`.
 Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream,
                    const Stage& stage = in_pinned_memory);
 

@@ -45,14 +45,13 @@ struct TrafficStats {
 /// Statistics of the traffic of one rank. All groups of the rank share the meter. Thread-safe.
 class TrafficMeter final : public device::WaitObserver {
  public:
-  /// Returns the traffic since the previous call. For a flight that has not ended, the time up to this call is counted;
-  /// its bytes are counted when it ends. add_device_operation() counts time and bytes when it is called.
+  /// Returns the traffic since the previous call. Counts the time of unfinished flights up to this call. The bytes of a
+  /// flight are counted when the flight ends. add_device_operation() counts time and bytes when it is called.
   TrafficStats take(TrafficClass traffic);
 
   void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }
   void flight_ends(TrafficClass traffic, int64_t bytes) { count(traffic, &Account::flying, -1, bytes); }
-  /// Adds an operation that took `seconds` on a device. If device operations overlap, the sum of their times is
-  /// counted.
+  /// Adds an operation that took `seconds` on a device. The times of overlapping device operations are added up.
   void add_device_operation(TrafficClass traffic, double seconds, int64_t bytes);
   void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
   void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }
@@ -126,8 +125,8 @@ class Flight {
   void describe(std::string what, bool crosses_nodes);
   /// Starts the time in flight. Time before this call is not counted.
   void begin();
-  /// Completes the operation, which has sent `bytes` bytes to other ranks. If `error` is not null, waiting threads
-  /// rethrow it. Later calls have no effect.
+  /// Completes the operation, which has sent `bytes` bytes to other ranks. Waiting threads rethrow `error` if it is not
+  /// null. Later calls have no effect.
   void complete(int64_t bytes, std::exception_ptr error = nullptr);
 
  private:

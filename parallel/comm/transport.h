@@ -36,7 +36,7 @@ class Transport {
   /// - taken: in addition, the receiver has requested the message.
   enum class SendDone : uint8_t { copied, taken };
   /// The next two functions start to send or receive a message. Messages with the same sender, receiver and tag arrive
-  /// in the order in which they were started. When the message is done, poll() returns `token`.
+  /// in the order in which they were started. poll() returns `token` when the message is done.
   virtual void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) = 0;
   virtual void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) = 0;
   struct Done {
@@ -68,8 +68,8 @@ class Transport {
   virtual void send_note(int to, const std::string& text) = 0;
   /// Appends the notes that have been received since the previous call.
   virtual void take_notes(std::vector<Note>& notes) = 0;
-  /// Ends all ranks of the job. If the ranks are processes, the exit code is `code`, and the call usually does not
-  /// return. If the ranks are threads, their messages fail with Error(peer_lost).
+  /// Ends all ranks of the job. Ranks that are processes exit with `code`, and the call usually does not return. The
+  /// messages of ranks that are threads fail with Error(peer_lost).
   virtual void abort(int code) = 0;
 };
 

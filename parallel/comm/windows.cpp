@@ -93,9 +93,9 @@ std::optional<WindowMemory::Block> Windows::allocate_in_process(int64_t bytes, D
   return block;
 }
 
-// Returns an event that is done once the streams of all ranks have reached this call. If memory_ is set, a maximum over
-// the ranks is the barrier: it ends on no rank before all ranks have begun it. No host waits for this barrier. The end
-// of a kernel makes its stores to the memory of peers visible before later work of its queue begins.
+// Returns an event that is done once the streams of all ranks have reached this call. The barrier is a maximum over the
+// ranks if memory_ is set: this operation ends on no rank before all ranks have begun it, and no host waits for it. The
+// end of a kernel makes its stores to the memory of peers visible before later work of its queue begins.
 Event Windows::barrier(Stream& stream) const {
   return memory_ ? group_.all_reduce(token_, Reduce::max, stream) : group_.barrier(stream);
 }

@@ -21,13 +21,13 @@ namespace hexad::comm {
 /// also relative to other operations of the group.
 ///
 /// Windows grow in two cases only: hold() allocates them at first, and grow() enlarges them between training steps. A
-/// window is then a quarter larger than requested, so that it rarely overflows later. If a device refuses the memory,
-/// all ranks keep their windows as they are, and do not try again.
+/// window is then a quarter larger than requested, so that it rarely overflows later. All ranks keep their windows as
+/// they are, and do not try again, if a device lacks memory.
 class Windows {
  public:
   /// Makes windows without memory. `group` must outlive the windows.
   explicit Windows(const ProcessGroup& group) : group_(group) {}
-  /// Waits until all ranks have ended the last exchange. While an exception propagates, does not wait, but leaves the
+  /// Waits until all ranks have ended the last exchange. Does not wait while an exception propagates, but leaves the
   /// window allocated until the end of the process.
   ~Windows();
   Windows(const Windows&) = delete;

@@ -57,8 +57,8 @@ class World {
   std::unique_ptr<ProcessGroup> group_;
 };
 
-/// Makes the world, runs `body` in it and returns its result. Usually called by main(). If `body` throws an exception,
-/// prints it as "rank 3: message" and ends the whole job with the exit code of base::failure_of().
+/// Makes the world, runs `body` in it and returns the result of `body`. Usually called by main(). Prints an exception
+/// of `body` as "rank 3: message", and then ends the whole job with the exit code of base::failure_of().
 int with_world(const std::function<int(World&)>& body, CommEngine::Options options = {});
 
 /// Returns the number of ranks that the launcher announces in the environment; 1 if there is no launcher. Throws

@@ -37,8 +37,8 @@ class Channels {
   /// Makes a channel for each of `routes` that has no channel yet. `routes` are the routes of all ranks, and must be
   /// the same on all ranks. Collective over the group, which must have no operation in flight.
   void add(std::span<const Route> routes);
-  /// The next two functions return the channel to or from rank `peer`. They throw std::logic_error if its route was not
-  /// added.
+  /// The next two functions return the channel to or from rank `peer`. They throw std::logic_error if the route of this
+  /// channel was not added.
   const Channel& to(int peer) const { return find(to_, peer, "to"); }
   const Channel& from(int peer) const { return find(from_, peer, "from"); }
 

@@ -18,9 +18,10 @@ struct CommunicatorRank {
 Tensor connecting_buffer(Uses uses, int ranks, device::Device device);
 
 /// Connects the ranks for the kinds in `uses`, except messages: launches operations and ignores their results. NCCL
-/// connects ranks, and allocates memory for the connection, at the first operation of a kind. For some kinds, NCCL
-/// connects ranks separately for each algorithm, which it chooses by size. For these kinds, operations of several sizes
-/// are launched. The host waits until the other ranks have launched their operations.
+/// connects ranks, and allocates memory for the connection, at the first operation of a kind. Some kinds have several
+/// algorithms. NCCL chooses the algorithm by the size of the operation, and connects ranks separately for each
+/// algorithm. connect() therefore launches operations of several sizes for these kinds. The host waits until the other
+/// ranks have launched their operations.
 void connect(CardRank& card, const CommunicatorRank& me, Uses uses, const Tensor& buffer);
 
 }  // namespace hexad::comm::nccl

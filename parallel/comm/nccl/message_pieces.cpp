@@ -20,7 +20,7 @@ Piece share_of(int64_t count, int part, int parts) {
 
 // The rounds use the circle method for tournaments. One rank is in the middle of a circle of all other ranks, and
 // parallel chords pair the ranks of the circle. The rank whose chord ends at the rank itself is paired with the rank in
-// the middle. If the number of ranks is odd, all ranks are on the circle, and the rank without a chord has no partner.
+// the middle. All ranks are on the circle if their number is odd; the rank without a chord then has no partner.
 int rounds_of(int size) { return size % 2 == 0 ? size - 1 : size; }
 
 std::optional<int> partner_of(int rank, int round, int size) {

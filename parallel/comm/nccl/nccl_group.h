@@ -22,10 +22,10 @@ using base::Dtype;
 /// (device::cuda::Blocks). The stream that reuses the memory thereby waits for the other ranks, for example until a
 /// message is received. Only a stream that has waited for the event may modify a tensor in place.
 ///
-/// Connections: connect() and connect_routes() allocate the card memory that NCCL needs. If the ranks are not connected
-/// for a kind of operation, the first operation of this kind connects them, and is thus collective. If no route is
-/// connected, the first message makes the channels of all pairs of ranks. Duplicates share a communicator, because they
-/// also share a stream. They do not share the channels of messages.
+/// Connections: connect() and connect_routes() allocate the card memory that NCCL needs. The first operation of a kind
+/// connects the ranks if they are not connected for this kind, and is thus collective. The first message makes the
+/// channels of all pairs of ranks if no route is connected. Duplicates share a communicator, because they also share a
+/// stream. They do not share the channels of messages.
 ///
 /// Results: NCCL guarantees less than ProcessGroup promises. NCCL chooses the order of a sum. Results are bitwise
 /// identical on all ranks. They are bitwise identical from run to run only with the same version, cards and links. Sums

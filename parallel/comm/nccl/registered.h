@@ -12,11 +12,11 @@
 
 namespace hexad::comm::nccl {
 
-/// Registered buffers of a communicator. If links and algorithms permit, NCCL reads and writes these buffers without
-/// copying them.
+/// Registered buffers of a communicator. NCCL reads and writes these buffers without copying them if links and
+/// algorithms permit.
 ///
-/// NCCL requires that each buffer is in a single allocation of card memory, at the same offset on all ranks. In an
-/// operation, the buffers of all ranks or of no rank must be registered. Buffers must be deregistered before their
+/// NCCL requires that each buffer is in a single allocation of card memory, at the same offset on all ranks. The
+/// buffers of an operation must be registered on all ranks or on no rank. Buffers must be deregistered before their
 /// pages are freed. Whole blocks (framework/device/cuda/whole_blocks.h) meet these requirements: each is one
 /// allocation, and has the size of a bucket, which is the same on all ranks.
 ///
@@ -32,8 +32,8 @@ class Registered : public std::enable_shared_from_this<Registered> {
   /// communicator at a time.
   [[nodiscard]] std::unique_lock<std::mutex> use(std::span<const Tensor* const> tensors, Stream& caller,
                                                  const std::shared_ptr<TrafficStream>& stream);
-  /// Deregisters all buffers. If there are any, first waits for the operations of the communicator. Called when the
-  /// communicator ends.
+  /// Deregisters all buffers. First waits for the operations of the communicator, if there are any buffers. Called when
+  /// the communicator ends.
   void end();
   /// Forgets all buffers. Called when the communicator is aborted, because NCCL then deregisters the buffers itself.
   void forget();
