@@ -52,9 +52,8 @@ class Allocator {
   void hold(int64_t bytes);                             // sets held to bytes + accounted(); requires the mutex
   int64_t accounted() const { return accounted_; }      // sum of all account() calls; requires the mutex
   /// Throws Error(resource) for a block that cannot be allocated. `memory` is the beginning of the message, such as
-  /// "out
-  /// of memory". `limit` is the limit, in bytes, that the block would exceed; 0 if the memory itself does not suffice.
-  /// Must not be called with the mutex locked.
+  /// "out of memory". `limit` is the limit, in bytes, that the block would exceed; 0 if the memory itself does not
+  /// suffice. Must not be called with the mutex locked.
   [[noreturn]] void refuse(std::string_view memory, int64_t bytes, Category category, int64_t limit) const;
   mutable std::mutex mutex_;
 

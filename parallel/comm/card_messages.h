@@ -8,8 +8,8 @@ namespace hexad::comm {
 
 /// Group over a transport that accepts addresses in card memory (Topology::takes_cards). Operations that only transfer
 /// the bytes of device tensors copy these tensors through separate buffers on the card. The buffers are necessary,
-/// because transports can share at most the first page of a tensor's mapped memory with other processes.
-/// Passes all other operations, such as sums or operations on host tensors, unchanged to `other`, the group that the
+/// because transports can share at most the first page of a tensor's mapped memory with other processes. All other
+/// operations, such as sums or operations on host tensors, are passed unchanged to `other`, the group that the
 /// constructor gets.
 class CardMessageGroup final : public ProcessGroup {
  public:

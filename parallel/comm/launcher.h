@@ -38,10 +38,10 @@ std::string srun_line();
 
 /// Checks that the launcher belongs to the MPI library. Must be called before MPI_Init: if the launcher belongs to
 /// another library, MPI_Init makes each rank a separate job or prints a misleading error message. Throws Error(usage),
-/// which names the launcher and the library, if
-/// the launcher belongs to another library. Also throws this error if srun started the program without an interface
-/// through which Open MPI can find the other ranks. Rank 0 prints a warning if srun provides only PMI2, with which Open
-/// MPI may be unable to find the other ranks. Does not check libraries of MpiFamily::other.
+/// which names the launcher and the library, if the launcher belongs to another library. Also throws this error if srun
+/// started the program without an interface through which Open MPI can find the other ranks. Rank 0 prints a warning if
+/// srun provides only PMI2, with which Open MPI may be unable to find the other ranks. Does not check libraries of
+/// MpiFamily::other.
 void require_interface(const MpiLibrary& library = mpi_library());
 
 }  // namespace hexad::comm
