@@ -81,8 +81,8 @@ class Allocator {
 /// rows of experts, can reuse each other's memory.
 int64_t block_size(int64_t bytes);
 
-/// Caches freed blocks by size class (block_size()) and reuses them. Returns the cached blocks to the system if a new
-/// block and the cached blocks together would exceed `limit`, or if the system has no more memory.
+/// Caches freed blocks by size class (block_size()) and reuses them. Returns the cached blocks to the system if all
+/// blocks together (in use, cached and new) would exceed `limit`, or if the system has no more memory.
 class CachingAllocator final : public Allocator {
  public:
   /// `limit` is in bytes; 0 means no limit. `poison` fills every allocated block with NaN bits, which make reads of
