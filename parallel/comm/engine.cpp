@@ -19,9 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Time for which the engine waits in two cases:
-//   - After a failure, the engine waits until the rank's thread ends the job. The engine then ends the job itself.
-//   - After a request to end, the engine waits until all ranks reach MPI_Init. The process then ends.
+// Maximum time for which the engine waits in two cases:
+//   - After a failure, for the rank's thread to end the job. After this time, the engine ends the job.
+//   - After a request to end, for the other ranks to reach MPI_Init. After this time, the process ends.
 constexpr auto patience_at_end = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags: one for collectives, one for send and

@@ -8,8 +8,8 @@
 
 namespace hexad::comm::nccl {
 
-/// True if code on a card can query `window`. `window` is null or, with NCCL 2.28, an address in host memory if NCCL
-/// cannot map the memory of all ranks.
+/// True if code on a card can query `window`. If NCCL cannot map the memory of all ranks, `window` is null or, with
+/// NCCL 2.28, an address in host memory.
 bool is_mapped(ncclWindow_t window);
 
 /// Launches a kernel on `stream` that writes distances[p] = address of rank p's window - `own`, in bytes, for each of
