@@ -19,7 +19,7 @@ namespace hexad::layers {
 /// experts get norm(x) instead of norm(h), from a separate norm.
 class Block {
  public:
-  /// Arguments of the constructor. The tables must outlive the block.
+  /// Arguments of the constructor. The tables `rotary` and `temperature` must outlive the block.
   struct Spec {
     const ModelConfig& model;
     const RotaryTable* rotary;  // null: attention uses no rotary positions

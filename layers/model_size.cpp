@@ -84,8 +84,8 @@ class MetaModel {
   const Transformer model_;
 };
 
-// Returns the FLOPs per token that the meta device counts for empty slots of an MoE layer, because the device counts
-// top_k experts for every token.
+// Returns the FLOPs per token that the meta device counts for empty slots of an MoE layer. The device counts top_k
+// experts for every token.
 double flops_of_empty_slots(const ModelConfig& c) {
   const int64_t products = c.moe.expert == moe::ExpertKind::swiglu ? 3 : 2;
   const auto flops = static_cast<double>(6 * products * c.hidden * c.moe.expert_hidden);

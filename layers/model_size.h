@@ -21,7 +21,7 @@ struct ModelSize {
   ///     MoE layer.
   ///   - Embedding: 0.
   ///   - Causal attention: 12 * head_size * heads * (context / 2) per block. Bidirectional attention counts twice as
-  ///     much. If value heads and key heads differ in size, head_size is the mean of both sizes.
+  ///     much. head_size is the mean of both sizes if value heads and key heads differ in size.
   ///   - Attention with a window: only pairs of tokens within the window count. Chunks count like a window of the same
   ///     size.
   ///   - Delta net: 18 * key_size * value_size * value heads, the products of the token-by-token rule.

@@ -41,7 +41,7 @@ class Transformer {
   };
   struct PartOutput {
     Value value;                    // activations [rows, D]; in the last part, the loss [1] in the accumulator dtype
-    std::vector<Value> aux_losses;  // one [1] for each MoE layer with auxiliary losses
+    std::vector<Value> aux_losses;  // one tensor [1] for each MoE layer with auxiliary losses
     /// Sum of the losses of all prediction blocks, [1] like the loss; without data if no prediction block ran. Its
     /// gradient must be TrainOptions::loss.gradient_scale times ModelConfig::prediction_share().
     Value prediction_loss{};
@@ -102,7 +102,7 @@ class Transformer {
   Parameter* head_bias_ = nullptr;  // null: the head has no bias
   std::unique_ptr<RotaryTable> rotary_, temperature_;
   std::vector<std::unique_ptr<Block>> blocks_;  // one entry per layer; null if another rank has the layer
-  std::vector<std::unique_ptr<PredictionBlock>> predictions_;  // empty unless this rank has the last part
+  std::vector<std::unique_ptr<PredictionBlock>> predictions_;  // empty on ranks without the last part
   std::optional<Norm> norm_;
 };
 

@@ -61,11 +61,12 @@ void update_on_host(const Slice& s, const Tensor& factor_of_gradients, const F& 
 
 }  // namespace detail
 
-/// Calls f(weight, gradient, states, weight_decay) for each element, unless step.factor is negative. `gradient` is
-/// already multiplied by step.factor. The arguments have the types double&, double, std::array<double, States>& and
-/// double. Results are rounded to the dtype of Slice::main. On a device, this function is slow, because the memory is
-/// copied to the host and back. A rule that must be fast on a device should launch its own kernels. Throws Error(usage)
-/// if states or main weights are in bf16, and std::logic_error if a slice has fewer than `States` states.
+/// Calls f(weight, gradient, states, weight_decay) for each element. Does nothing if step.factor is negative.
+/// `gradient` is already multiplied by step.factor. The arguments have the types double&, double, std::array<double,
+/// States>& and double. Results are rounded to the dtype of Slice::main. On a device, this function is slow, because
+/// the memory is copied to the host and back. A rule that must be fast on a device should launch its own kernels.
+/// Throws Error(usage) if states or main weights are in bf16, and std::logic_error if a slice has fewer than `States`
+/// states.
 template <size_t States, class F>
 void elementwise(Stream& stream, std::span<const Slice> slices, const UpdateStep& step, const F& f) {
   for (const Slice& s : slices) detail::require_supported(s, States);

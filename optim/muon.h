@@ -7,8 +7,8 @@ namespace hexad::optim {
 
 /// Returns an approximately orthogonal matrix that has the singular vectors, shape and dtype of `direction` [rows,
 /// columns]. Starts with direction / max(Frobenius norm, 1e-7), and runs Newton-Schulz iterations of degree 5 with the
-/// coefficients of Jordan et al. 2024. The singular values of the result are near 1, unless the corresponding singular
-/// values of `direction` are zero or very small. Returns zeros if `direction` is not finite. Only launches kernels.
+/// coefficients of Jordan et al. 2024. The singular values of the result are near 1, except those that are zero or very
+/// small in `direction`. Returns zeros if `direction` is not finite. Only launches kernels.
 Tensor orthogonalised(Stream& stream, const Tensor& direction, int64_t iterations);
 
 /// The rule of optim.name: muon, with the scale and the weight decay of Moonlight (Liu et al. 2025, arXiv:2502.16982):

@@ -62,7 +62,7 @@ device::IssueLog* log_of(const Tensor& t) {
 }
 
 // Returns the bytes that an update moves: it reads and writes `main` and the states, reads the gradient, and writes the
-// weights unless they are `main`. If `main` contains rests, which are bf16, the update also reads the weights.
+// weights if they are not `main`. If `main` contains rests, which are bf16, the update also reads the weights.
 int64_t bytes_of(const Slice& s) {
   int64_t bytes = 2 * s.main.bytes() + s.gradient.bytes();
   for (const Tensor& state : s.states) bytes += 2 * state.bytes();
@@ -70,7 +70,8 @@ int64_t bytes_of(const Slice& s) {
   return bytes + (s.main.dtype() == Dtype::bf16 ? 2 : 1) * s.weights.bytes();
 }
 
-// Returns the dtype that decides the time for a byte of an update: the dtype of the states, if there are any.
+// Returns the dtype that decides the time for a byte of an update: the dtype of the states, or of `main` if there are
+// no states.
 Dtype dtype_of_update(const Slice& s) { return s.states.empty() ? s.main.dtype() : s.states.front().dtype(); }
 
 }  // namespace
@@ -124,8 +125,8 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-// Calls the rule. Exception: on a device without memory, a rule that accesses tensors itself is not called. If the run
-// has a log, an estimate of the update is logged instead.
+// Calls the rule, except on a device without memory if the rule accesses tensors itself. In that case, logs an estimate
+// of the update if the run has a log.
 void Optimizer::call_rule(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
   if (slices.front().main.device().has_memory() || rule_->only_launches_kernels())
     rule_->update(stream, slices, step);
@@ -148,8 +149,8 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     const ResidentSlice resident(stream, here);
     call_rule(stream, {&resident.slice(), 1}, step);
     resident.put_back(stream);
-    // A device without memory only counts memory unless it logs operations. Two pieces are enough to count the memory,
-    // because further pieces do not need more memory.
+    // A device without memory that does not log operations only counts memory. Two pieces are then enough, because
+    // further pieces do not need more memory.
     const device::IssueLog* log = log_of(whole.main);
     if (!whole.weights.device().has_memory() && begin > 0 && (!log || log->paused())) return;
   }

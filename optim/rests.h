@@ -8,8 +8,8 @@ namespace hexad::optim {
 
 using tensor::Tensor;
 
-/// f32 main weights, stored in three flat tensors of the same length. A mark is a further bit of a main weight, which
-/// framework/base/main_weight.h defines.
+/// f32 main weights, stored in three flat tensors of the same length. A mark is a further bit of a main weight (defined
+/// in framework/base/main_weight.h).
 struct Rests {
   Tensor weights;  // bf16: the weights of the model
   Tensor rests;    // the lower 16 bits of the main weights, in a tensor of dtype bf16

@@ -64,9 +64,9 @@ class UpdateRule {
   /// on every device.
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
   /// True if update() only launches kernels of the kernel table and never accesses a tensor itself. optim.overlap needs
-  /// such a rule, and calls update() several times a step, with some of the slices each time. Such an update can be
-  /// recorded on a device without memory. For other rules, Optimizer records an estimate on such a device. The
-  /// estimated update reads and writes main weights and states once, reads the gradient, and writes the weights.
+  /// such a rule: update() is then called several times a step, with some of the slices each time. The update of such a
+  /// rule can be recorded on a device without memory. For other rules, Optimizer records an estimate on such a device.
+  /// The estimated update reads and writes main weights and states once, reads the gradient, and writes the weights.
   virtual bool only_launches_kernels() const { return false; }
 };
 

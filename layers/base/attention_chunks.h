@@ -8,7 +8,7 @@
 
 namespace hexad::layers {
 
-/// Positions [first, last) of each token's chunk, counted from the beginning of its sequence.
+/// Positions [first, last) of each token's chunk, counted from the beginning of the token's sequence.
 struct AttentionChunks {
   std::vector<int32_t> first, last;
   int64_t count = 0;  // number of chunks in all sequences

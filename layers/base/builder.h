@@ -68,8 +68,9 @@ class Builder {
   /// Placement of a parameter that every tp rank holds in full, but uses only for the rank's own tokens or heads. The
   /// gradient is the sum over the tp ranks.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
-  /// Placement of a parameter that is sharded over tp along `dim`: into one piece per rank or, if 0 < pieces < ranks,
-  /// into `pieces` pieces. If there are fewer pieces than ranks, neighbouring ranks hold the same piece.
+  /// Placement of a parameter that is sharded over tp along `dim`. The number of pieces is `pieces` if 0 < pieces <
+  /// ranks; otherwise, it is the number of ranks. Neighbouring ranks hold the same piece if there are fewer pieces than
+  /// ranks.
   Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);
@@ -83,7 +84,7 @@ class Builder {
     bool decay = true;
     std::optional<Placement> placement{};  // default: replicated()
     Stack stack{};
-    bool accumulator = false;  // true: stored in the accumulator dtype: f32, or f64 in an f64 run
+    bool accumulator = false;  // true: stored in the accumulator dtype (f32; in an f64 run, f64)
   };
   Parameter& parameter(const std::string& name, const Shape& global_shape, const Options& options) const {
     return parameters_->add({.name = (*this / name).prefix_,

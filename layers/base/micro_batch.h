@@ -52,7 +52,7 @@ struct MicroBatch {
   /// Tokens that prediction block k (from 0) reads and predicts in the row of token i. The tensors have the shapes and
   /// dtypes of `ids` and `targets` above.
   struct Further {
-    Tensor ids;      // id of token i + k + 1 or, if the document ends before it, of the document's last token
+    Tensor ids;      // id of token i + k + 1, or of the document's last token if i + k + 1 is beyond the document
     Tensor targets;  // id of token i + k + 2; -1: none
   };
   std::vector<Further> further{};  // one for each prediction block; empty: the blocks do not run
@@ -83,8 +83,8 @@ struct ForwardContext {
   /// Statistics of each MoE layer; null outside training. Each micro-batch is counted once, because recomputation in
   /// backward does not write statistics.
   std::vector<RouterStatistics>* statistics = nullptr;
-  /// Caches of the micro-batch's sequences, in order. Generation appends to them. Sequences without a cache are
-  /// padding. Empty: the micro-batch has whole sequences and no cache is used.
+  /// Caches of the micro-batch's sequences, in order. Generation appends the new tokens to these caches. Sequences
+  /// without a cache are padding. Empty: the micro-batch has whole sequences and no cache is used.
   std::span<KeyValueCache* const> caches{};
   RoutingLog* routing_to = nullptr;          // log that records the experts of each token; null: no record
   const RoutingLog* routing_from = nullptr;  // log from which the experts are taken; null: the router chooses them

@@ -153,7 +153,8 @@ struct TemperatureConfig {
   }
 };
 
-/// Default of model.prediction_weight: the weight in the first 10 of the 14.8 trillion training tokens of DeepSeek-V3.
+/// Default of model.prediction_weight: the weight that DeepSeek-V3 used for the first 10 trillion of its 14.8 trillion
+/// training tokens.
 inline constexpr double usual_prediction_weight = 0.3;
 
 struct ModelConfig {

@@ -9,14 +9,14 @@
 
 namespace hexad::layers {
 
-/// Linear attention by the gated delta rule. Queries, keys and values are projections of the input after a short causal
-/// convolution and SiLU. Each value head of a sequence has a state. Each token changes the state and reads the result
-/// (kernels::DeltaRuleKernels). The output of a value head is normalised by an RMSNorm, multiplied by SiLU of a gate,
-/// and projected back.
+/// Linear attention by the gated delta rule. Queries, keys and values are projections of the input, to which a short
+/// causal convolution and SiLU are applied. Each value head of a sequence has a state. Each token first changes the
+/// state, and then reads the changed state (kernels::DeltaRuleKernels). The output of a value head is normalised by an
+/// RMSNorm, multiplied by SiLU of a gate, and projected back.
 ///
 /// Parameters:
 ///   - "q", "k", "v" and "gate"
-///   - "decay" and "write", from which the gates of the rule are computed, with "log_rate" [heads] and "shift" [heads]
+///   - "decay", "write", "log_rate" [heads] and "shift" [heads], from which the gates of the rule are computed
 ///   - "q_conv", "k_conv" and "v_conv" [outputs, conv_size]
 ///   - "norm" and "output"
 /// Heads are divided over tp ranks, and tokens over cp ranks. A cp rank sends the state after each of its pieces of a

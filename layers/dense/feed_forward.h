@@ -13,8 +13,8 @@
 
 namespace hexad::layers {
 
-/// Operations of a feed-forward layer's forward. Only the cost of the task shared_experts depends on these numbers
-/// (schedule.moe.shared: beside).
+/// Numbers of operations in the forward pass of a feed-forward layer. Only the cost of the task shared_experts depends
+/// on these numbers (schedule.moe.shared: beside).
 struct FeedForwardWork {
   int64_t products;            // matrix products, at least 1; the weights of each have hidden x width elements
   int64_t column_linears = 0;  // calls of tp::column_linear, whose inputs have model.hidden elements

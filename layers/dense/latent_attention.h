@@ -55,7 +55,7 @@ class LatentAttention : public SelfAttention {
   const RotaryTable& rotary_;
   std::optional<Linear> q_down_;
   std::optional<Norm> q_norm_;
-  Linear q_, kv_down_;  // q_ maps the input or, if queries are compressed, the compressed queries
+  Linear q_, kv_down_;  // q_ maps the compressed queries if q_down_ exists; otherwise, it maps the input
   Norm kv_norm_;
   Linear k_rope_, k_up_, v_up_, output_;
 };

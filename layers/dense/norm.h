@@ -12,8 +12,8 @@ using autograd::layer_norm;
 using autograd::rms_norm;
 using autograd::SumAndNorm;
 
-/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight" and, if it has a bias, "bias". The gain is
-/// initially one. It is the weight or, if the norm is zero-centred, one plus the weight.
+/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight", and "bias" if the norm has a bias. The
+/// gain is initially one. The gain is one plus the weight if the norm is zero-centred; otherwise, it is the weight.
 struct Norm {
   struct Config {
     int64_t size;

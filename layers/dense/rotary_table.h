@@ -8,7 +8,7 @@ namespace hexad::layers {
 
 /// Frequencies of the rotary position embedding. At most one of `yarn` and `scaling` changes them.
 struct RotaryFrequencies {
-  int64_t size;  // number of dimensions that are rotated, in pairs
+  int64_t size;  // number of rotated dimensions; even, because they are rotated in pairs
   double theta;
   YarnConfig yarn{};
   RotaryScalingConfig scaling{};
@@ -19,10 +19,10 @@ struct RotaryFrequencies {
 };
 
 /// Tables of cos and sin of position * frequency, [positions, size / 2] each, in `dtype` (f32 or f64). The frequencies
-/// are theta^(-2 i / size) (Su et al. 2021). If yarn.factor > 1, YaRN stretches them (Peng et al. 2023, "NTK-by-parts":
-/// eqs. 17-19 with the ramp between beta_fast and beta_slow rotations) and multiplies the tables by
-/// YarnConfig::table_magnitude(). With LongRoPE, `positions` determines the factors and the magnitude. `scaling`
-/// selects the other scalings (RotaryScalingConfig).
+/// are theta^(-2 i / size) (Su et al. 2021). YaRN stretches the frequencies if yarn.factor > 1 (Peng et al. 2023,
+/// "NTK-by-parts": eqs. 17-19 with the ramp between beta_fast and beta_slow rotations), and multiplies the tables by
+/// YarnConfig::table_magnitude(). `scaling` selects one of the other scalings (RotaryScalingConfig). For LongRoPE,
+/// `positions` determines the factors and the magnitude.
 struct RotaryTable {
   tensor::Tensor cosine, sine;
 

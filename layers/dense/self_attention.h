@@ -8,8 +8,8 @@
 namespace hexad::layers {
 
 /// Self-attention layer of a block. With model.sinks, its parameter "sinks" [heads] contains the logit of each head's
-/// attention sink. With model.window, a token attends to a sliding window; with model.attention_chunk, to its chunk.
-/// Blocks with full attention ignore both (ModelConfig::has_full_attention).
+/// attention sink. A token attends only to a sliding window with model.window, and only to its chunk with
+/// model.attention_chunk. Blocks with full attention ignore both settings (ModelConfig::has_full_attention).
 class SelfAttention : public TokenMixer {
  protected:
   /// Sets the members that both kinds of attention need. Scores are multiplied by `scale`.
@@ -17,13 +17,13 @@ class SelfAttention : public TokenMixer {
 
   /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch. R:
   /// number of rows. H: number of query heads. G: number of key/value heads. C: size of a head. The elements of a head
-  /// of v after the first ModelConfig::size_of_value() must be zero. This also applies to attend_from().
+  /// of v after the first ModelConfig::size_of_value() must be zero, also in attend_from().
   Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& context) const;
   /// Returns the attention of the new tokens of one sequence, which begin at position `begin`. `k` and `v` are the keys
-  /// and values of all its tokens so far.
+  /// and values of all tokens of the sequence so far.
   Value attend_from(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
-  /// Returns the attention [1, H, C] of the last token of a sequence, q[1, H, C]. `rows` [T, 1, C], one per token so
-  /// far, are the keys and the values of all heads. Gradients are not computed.
+  /// Returns the attention [1, H, C] of the last token of a sequence, whose queries are q[1, H, C]. `rows` [T, 1, C],
+  /// one per token so far, are the keys and the values of all heads. Gradients are not computed.
   Tensor attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const;
 
  private:

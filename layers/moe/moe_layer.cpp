@@ -97,7 +97,8 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
 int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hidden.value_or(c.expert_hidden); }
 
 // Throws an error that names the router if the shapes or ids of its choice are wrong. Does not read ids in device
-// memory. The routing plan detects ids out of range in device memory, unless ep::make_local_routing_plan() made it.
+// memory. The routing plan detects ids out of range in device memory, but a plan of ep::make_local_routing_plan() does
+// not.
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",

@@ -51,9 +51,9 @@ class MoeLayer {
     return (*this)(t, x, context, std::move(addends), {});
   }
 
-  /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1), unless model.moe.routing
-  /// overrides the choice. Stores the counts for scope global_batch. Call this function once per global batch, with the
-  /// counts of all tokens of that batch.
+  /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1). The bias does not change if
+  /// model.moe.routing overrides the choice. Stores the counts for scope global_batch. Call this function once per
+  /// global batch, with the counts of all tokens of that batch.
   void finish_batch(const std::vector<int64_t>& global_counts);
 
   /// Sets the runner of all later passes through the experts; null executes them directly.
@@ -78,7 +78,7 @@ class MoeLayer {
   struct Routed {
     Held held;
     int64_t first;               // index of the first routed row in the micro-batch
-    int64_t own_begin, own_end;  // range of this rank's own rows among the routed rows: all, unless `held` is alike
+    int64_t own_begin, own_end;  // this rank's own rows among the routed rows: a share if `held` is alike, else all
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
   /// Returns the description of all `rows` rows of x, which are held apart or alike.
@@ -116,7 +116,7 @@ class MoeLayer {
   std::optional<Gate> shared_gate_;
   std::unique_ptr<RoutingOverride> override_;
   Tensor bias_;             // [E]: added to scores in the selection; undefined if the model has no selection bias
-  Tensor previous_counts_;  // [E]: counts of the last global batch; undefined unless a balancing loss reads them
+  Tensor previous_counts_;  // [E]: counts of the last global batch; undefined if no balancing loss reads them
 };
 
 }  // namespace hexad::moe

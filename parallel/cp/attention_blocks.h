@@ -7,15 +7,15 @@
 namespace hexad::cp {
 
 /// A half of the queries and a half of the keys. `diagonal` is true if both halves are the same piece and attention is
-/// causal. Otherwise, every query sees every key, except keys that a window or a document hides.
+/// causal. Otherwise, every query attends to every key, except keys that a window or a document hides.
 struct BlockPair {
   int query_half, key_half;
   bool diagonal;
 };
-/// Returns the pairs of halves in which queries of split.rank see keys of rank `owner`. In causal attention of several
-/// ranks without a window, there are two pairs for another rank's keys. There are three pairs for the rank's own keys,
-/// and two of these pairs are diagonal. Every rank then has the same amount of work. If `window` is not 0, omits pairs
-/// in which every key is at least `window` positions before every query.
+/// Returns the pairs of halves in which queries of split.rank attend to keys of rank `owner`. In causal attention of
+/// several ranks without a window, there are two pairs for another rank's keys. There are three pairs for the rank's
+/// own keys, and two of these pairs are diagonal. Every rank then has the same amount of work. If `window` is not 0,
+/// omits pairs in which every key is at least `window` positions before every query.
 std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal, int64_t window = 0);
 
 /// Computes softmax(scale q k^T) v over all keys that have been added so far, in the accumulator dtype (acc). Partial
@@ -27,8 +27,8 @@ class RunningAttention {
   /// Adds the keys and values [R, G, C] of rank `owner`.
   void add(const Tensor& q, const Tensor& k, const Tensor& v, int owner, const ContextAttention& c, Stream& stream);
 
-  const Tensor& sum() const { return sum_; }                  // [R, H, C]; zero in rows that have seen no key
-  const Tensor& log_sum_exp() const { return log_sum_exp_; }  // [R, H]; -inf for rows that have seen no key
+  const Tensor& sum() const { return sum_; }                  // [R, H, C]; zero in rows without keys so far
+  const Tensor& log_sum_exp() const { return log_sum_exp_; }  // [R, H]; -inf for rows without keys so far
 
  private:
   Tensor sum_, log_sum_exp_;

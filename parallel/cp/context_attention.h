@@ -9,8 +9,8 @@
 
 namespace hexad::cp {
 
-/// Arguments of context_attention(): the rows of this rank, the exchange of keys and values, and the positions that
-/// each row sees.
+/// Arguments of context_attention(): the rows of this rank, the exchange of keys and values, and the positions to which
+/// each row attends.
 struct ContextAttention {
   ContextSplit split;
   ContextKind kind = ContextKind::ring;
@@ -18,11 +18,11 @@ struct ContextAttention {
   bool causal = true;
   double scale = 1;            // factor of the scores q k^T, such as 1 / sqrt(C)
   bool deterministic = false;  // true: results are bitwise identical in every run
-  /// i32 [R], one entry for each local row. The row sees positions [first, last) of its sequence, which are its
-  /// document. If these tensors are undefined, each row sees its whole sequence.
+  /// i32 [R], one entry for each local row. The row attends to positions [first, last) of its sequence, which are the
+  /// document of the row. If these tensors are undefined, each row attends to its whole sequence.
   Tensor first = {}, last = {};
   int64_t documents = 0;   // number of documents; see kernels::AttentionShape
-  int64_t window = 0;      // a query at position p sees only positions above p - window; 0: no window
+  int64_t window = 0;      // a query at position p attends only to positions above p - window; 0: no window
   int64_t value_size = 0;  // number of elements of a head of v that may differ from zero; 0: all (AttentionShape)
   /// Attention sinks of the heads. Every query counts the sink of its head exactly once.
   autograd::AttentionSinks sinks = {};

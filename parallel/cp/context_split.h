@@ -1,5 +1,5 @@
-// Division of a micro-batch's tokens among the ranks of context parallelism, and their order on each rank. Contains
-// only arithmetic.
+// Division of a micro-batch's tokens among the ranks of context parallelism, and the order of the tokens on each rank.
+// Contains only arithmetic.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,8 @@ struct DeltaInputs {
   Value q, k, v, log_decay, strength;
 };
 /// Returns the outputs [R, H, U] of the gated delta rule (kernels::DeltaRuleKernels). The state of each sequence moves
-/// along the pieces, so that a rank waits for the ranks of the earlier pieces. Collective, in forward and in backward.
+/// along the pieces. A rank therefore waits for the ranks of the earlier pieces. Collective, in forward and in
+/// backward.
 Value delta_rule(Tape& tape, const DeltaInputs& in, const DeltaRows& rows);
 
 /// Connects every rank of `group` to the ranks before and after it, for tensors on `device`. Without this call, the

@@ -9,7 +9,7 @@
 
 namespace hexad::cp {
 
-/// One tensor for each half of a rank. A rank without a second half has an undefined tensor in its place.
+/// One tensor for each half of a rank. The second tensor is undefined if the rank has only one half.
 using Halves = std::array<Tensor, 2>;
 
 /// Returns the rows of half `half` of this rank. `rows` has the rows of all halves. If `rows` is undefined, the result

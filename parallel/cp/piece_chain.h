@@ -26,8 +26,8 @@ class PieceChain {
   bool has_source(int half) const { return neighbour(half, along_ == Along::later ? -1 : 1).has_value(); }
   /// Passes `t` from half `half` to the next piece, if there is one. Returns immediately.
   void pass_on(int half, const Tensor& t);
-  /// Returns the tensor that half `half` gets, and makes the stream wait until it has arrived. `like` has its shape,
-  /// dtype and device. Requires has_source(half).
+  /// Returns the tensor that half `half` gets, and makes the stream wait until it has arrived. `like` has the shape,
+  /// dtype and device of this tensor. Requires has_source(half).
   Tensor take(int half, const Tensor& like);
   /// Makes the stream wait until all tensors have been sent.
   void finish();

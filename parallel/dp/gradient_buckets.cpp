@@ -83,7 +83,8 @@ void GradientBuckets::bound_two_stage_reductions(int64_t most) {
   most_of_two_stages_ = most;
 }
 
-// Allocates the memory of the whole bucket, unless it exists. Gradients are sent to their owners from this memory.
+// Allocates the memory of the whole bucket if it does not exist yet. Gradients are sent to their owners from this
+// memory.
 void GradientBuckets::allocate(State& s) {
   if (s.memory.defined()) return;
   if (!keeps_all(s) && s.bucket->two_stages) {
@@ -167,8 +168,8 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Waits until at most as many reductions of a two-stage bucket are in flight as bound_two_stage_reductions() allows
-// beside `filled` buckets.
+// Waits until the number of reductions in flight of a two-stage bucket, plus `filled`, is at most the maximum of
+// bound_two_stage_reductions(), or until no reduction is in flight.
 void GradientBuckets::bound(State& s, int64_t filled, Stream& stream) {
   if (keeps_all(s) || !s.bucket->two_stages || !most_of_two_stages_) return;
   const int64_t most = std::max<int64_t>(0, *most_of_two_stages_ - filled);

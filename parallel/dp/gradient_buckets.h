@@ -31,9 +31,9 @@ enum class Sums : uint8_t { accumulator, rounded };
 /// - Zero::gradients, Zero::weights: a bucket has memory from the first contribution of a round (a micro-batch) until
 ///   its reduction. A reduction waits for the previous reduction, so that one bucket is filled while another is sent.
 ///   Exception: the reduction of a two-stage bucket waits for no other reduction, and no other reduction waits for it.
-///   Its memory is freed once both stages have begun the reduction.
-///   The owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over
-///   micro-batches. With several micro-batches, sums are thus rounded differently than at the other levels.
+///   The memory of the bucket is freed once both stages have begun the reduction. The owners keep the sum of their
+///   pieces. Gradients are therefore summed first over ranks and then over micro-batches. With several micro-batches,
+///   sums are thus rounded differently than at the other levels.
 class GradientBuckets final : public autograd::GradientStorage {
  public:
   /// Makes the parameters of `plan` store their gradients in these buckets from now on. The bucket plan must outlive
@@ -46,9 +46,9 @@ class GradientBuckets final : public autograd::GradientStorage {
   /// has one micro-batch.
   void begin(int64_t rounds);
   /// Bounds the number of reductions of a two-stage bucket that are in flight: waits for the earliest ones. A bucket
-  /// that is being filled counts as one, too, if `most` is at least 1. Must be called only if other ranks are imagined:
-  /// real ranks could wait forever, because the other stage may begin a reduction later, in finish(). Without this
-  /// call, there is no bound. Throws std::logic_error if `most` is negative.
+  /// that is being filled also counts as a reduction if `most` is at least 1. Must be called only if other ranks are
+  /// imagined (comm::ImaginedGroup): real ranks could wait forever, because the other stage may begin a reduction
+  /// later, in finish(). Without this call, there is no bound. Throws std::logic_error if `most` is negative.
   void bound_two_stage_reductions(int64_t most);
   /// Reports that a micro-batch's contribution to a parameter is complete. Starts the reductions of the buckets that
   /// are next in order, up to the first incomplete bucket.
@@ -78,7 +78,7 @@ class GradientBuckets final : public autograd::GradientStorage {
     const Bucket* bucket;
     Dtype dtype;
     Tensor memory;  // memory of the whole bucket
-    Tensor piece;   // memory of this rank's piece; defined only if the whole bucket is not always in memory
+    Tensor piece;   // memory of this rank's piece; defined only with Zero::gradients and Zero::weights
     std::vector<Given> given;
     bool first = true;  // true in the first round of the step
     std::deque<Reduction> reductions;

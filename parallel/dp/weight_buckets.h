@@ -20,8 +20,8 @@ enum class Arrival : uint8_t { now, at_use };
 ///
 /// - Zero::states, Zero::gradients: weights are stored flat in buckets. After an update, the new weights of the owners
 ///   are gathered into the buckets, in the order in which a forward uses them. With Arrival::at_use, a use waits only
-///   for the bucket of its parameter. The gathers of later layers then overlap the computation of earlier layers.
-///   After update_beside(), this also applies to the update itself, at every level and without ZeRO.
+///   for the bucket of its parameter. The gathers of later layers then overlap the computation of earlier layers. After
+///   update_beside(), a use also waits only for the update of its bucket, at every level and without ZeRO.
 /// - Zero::weights: this rank stores only its piece of each bucket.
 ///   - A use of a parameter gathers the buckets of its unit and begins to gather the next unit. It frees the buckets of
 ///     all other units, except held buckets. Thus two units and all held buckets are in memory at a time. The next unit
@@ -47,19 +47,19 @@ class WeightBuckets final : public autograd::WeightStorage {
   /// an effect only if weights are always in memory. With Arrival::at_use, weights may be read before complete() only
   /// through Parameter::hold() and Parameter::use().
   void update(Stream& stream, const std::function<void()>& change, Arrival arrival = Arrival::now);
-  /// Like update() with Arrival::at_use, on a second queue: `beside` first waits for the work of `stream` so far. Then,
-  /// for each trainable bucket in the order in which a forward uses the buckets, calls `change`, which may write the
-  /// owned weights of the bucket on `beside`, and gathers the new weights. Work on `stream` continues meanwhile, and
-  /// waits for a bucket only at the use of one of its weights. Exception: under Zero::weights, a use also waits for the
-  /// update of the unit that it gathers ahead. Work on `stream` may write what `change` reads for a bucket, such as
-  /// gradients, only after complete() or after a use of a weight of the bucket. Collective, with update()'s condition
-  /// on held weights.
+  /// Like update() with Arrival::at_use, on a second queue: `beside` first waits for the work of `stream` so far. Then
+  /// calls `change` for each trainable bucket, in the order in which a forward uses the buckets. `change` may write the
+  /// owned weights of the bucket on `beside`. The new weights of the bucket are then gathered. Work on `stream`
+  /// continues meanwhile, and waits for a bucket only at the use of one of its weights. Exception: under Zero::weights,
+  /// a use also waits for the update of the unit that it gathers ahead. Work on `stream` may write what `change` reads
+  /// for a bucket, such as gradients, only after complete() or after a use of a weight of the bucket. Collective, with
+  /// update()'s condition on held weights.
   void update_beside(Stream& stream, Stream& beside, const std::function<void(const Bucket&)>& change);
   /// Makes later work on `stream` wait for the whole last update: for all gathers and, after update_beside(), for all
   /// calls of `change`. Not collective.
   void complete(Stream& stream);
 
-  /// Gathers the unit of `p` unless the weights of `p` are always in memory (see the class).
+  /// Gathers the unit of `p` if the weights of `p` are not always in memory (see the class).
   GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
   bool weights_are_resident(const Parameter& p) const override { return !gathers(states_[plan_.place(p).bucket]); }
 

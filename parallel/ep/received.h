@@ -1,5 +1,5 @@
-// Checks of the routing data that other ranks send, before the data is used as indices. Wrong data then causes an error
-// that names the sender instead of a crash.
+// Checks of the routing data that other ranks send, before the data is used as indices. Wrong data then causes no
+// crash, but an error that names the sender.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ struct ReceivedCounts {
   std::vector<int64_t> slots;           // number of slots for each local expert of this rank
   std::vector<int64_t> rows;            // number of rows for each ep rank
   std::vector<int64_t> returning_rows;  // like `rows`, by the chunk in which rows return; empty if rows are not joined
-  std::vector<int64_t> everywhere;      // number of slots for each expert of all ranks; empty unless AllToAll::window
+  std::vector<int64_t> everywhere;      // number of slots for each expert of all ranks; empty without AllToAll::window
 
   /// Returns the number of slots that sender (j, p) has for local expert e in chunk c.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }

@@ -31,9 +31,9 @@ struct ExpertGroups {
   }
 };
 
-/// Counts of one chunk: rows that are sent together and, unless RoutingCounts::merged, computed together. R is the
-/// number of rows that this rank has received and gathered. C is the number of rows that it computes, one for each
-/// slot. The base class has the numbers of rows of the dispatch.
+/// Counts of one chunk. The rows of a chunk are sent together, and are computed together if RoutingCounts::merged is
+/// false. R is the number of rows that this rank has received and gathered. C is the number of rows that it computes,
+/// one for each slot. The base class has the numbers of rows of the dispatch.
 struct ChunkCounts : MovedRows {
   int64_t slots_begin = 0, slots_end = 0;  // range of the slot rows that return in the chunk
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send
@@ -47,7 +47,7 @@ struct ChunkCounts : MovedRows {
   /// make_local_routing_plan(), the offsets are estimates, because only the device has the exact offsets. The last one
   /// is then the number of the chunk's rows, including the rows of dropped slots.
   std::vector<int64_t> offsets;
-  std::vector<int64_t> shadow_offsets;  // [H + 1]: the shadows' offsets, from the first row of a shadow; empty if H = 0
+  std::vector<int64_t> shadow_offsets;  // [H + 1]: the shadows' offsets, from the first shadow row on; empty if H = 0
   int64_t rows_in_chunk = 0;            // C of this chunk, even if `offsets` covers the rows of all chunks
   // True if rows are reordered (ChunkIndices::place) or copied (ChunkIndices::source) before they are computed.
   bool placed = false;

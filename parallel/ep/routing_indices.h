@@ -11,7 +11,7 @@ using tensor::Tensor;
 
 /// Indices of a chunk with R arrived rows, each with at most M slots, and C computed rows.
 struct ChunkIndices {
-  Tensor offsets;  // [E/P + 1] i64: offsets of the grouped rows of each local expert; undefined if the host knows them
+  Tensor offsets;  // [E/P + 1] i64: offsets of the grouped rows of each local expert; undefined if the host has them
   Tensor place;    // [C] i64: index of the grouped row to which row i is copied; undefined if row i is grouped row i
   Tensor runs;  // [3, N] i64: places of the rows to send in windows (PermuteKernels::put); undefined if rows are sent
   // The three tensors below are defined only if rows belong to tokens.
@@ -20,7 +20,7 @@ struct ChunkIndices {
   Tensor reduced;  // [R, M] i64: indices of the grouped rows whose sum is returned for each arrived row; -1: none
   // If rows are joined, `source` and `entry` are indices among the arrived rows of all chunks. `reduced` then has one
   // entry for each row that returns in the chunk, with indices among the grouped rows of all chunks.
-  Tensor returned;  // i64: index of the arrived row of each row that returns in the chunk; undefined unless joined
+  Tensor returned;  // i64: index of the arrived row of each row that returns in the chunk; undefined if not joined
 
   bool rows_are_tokens() const { return source.defined(); }
 };

@@ -23,8 +23,8 @@ void for_each_busy(const GroupOffsets& rows, const F& f) {
     if (rows.host[e] < rows.host[e + 1]) f(static_cast<int64_t>(e), rows.host[e], rows.host[e + 1]);
 }
 
-// Computes out = x w^T for the rows of each group, with one kernel call or, if `dense`, one call for each group that
-// has rows.
+// Computes out = x w^T for the rows of each group. Makes one kernel call if `dense` is false, and otherwise one call
+// for each group that has rows.
 void multiply(Stream& s, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& rows, bool dense) {
   if (!dense) return kernels_of(x).grouped_matmul.forward(s, out, x, w, rows, Write::replace);
   for_each_busy(rows, [&](int64_t e, int64_t begin, int64_t end) {
@@ -43,7 +43,7 @@ void multiply_back(Stream& s, const Tensor& dx, const Tensor& dy, const Tensor& 
   });
 }
 
-// Returns the range of the rows of all groups. Reads the offsets from the device if the host does not know them.
+// Returns the range of the rows of all groups. Reads the offsets from the device if they are not on the host.
 ContestRows rows_of_groups(Stream& s, const GroupOffsets& rows) {
   if (!rows.host.empty()) return {rows.host.front(), rows.host.back()};
   const tensor::HostRead read = tensor::read_to_host("duel: rows", rows.device, s);
@@ -184,7 +184,7 @@ ExpertGradients ExpertWeights::input_gradients(Stream& s, ExpertActivations& m, 
                              : groups.backward.fused ? fused_gradients(s, m, doutput, groups, dweights)
                                                      : plain_gradients(s, m, doutput, groups, dweights);
   if (m.weights.defined()) m.activated = std::move(made.activated);
-  made.activated = {};  // frees memory of the fused call that has no result
+  made.activated = {};  // frees the fused call's product, which is unused if there are no weights
   return {.gate_up = made.gate_up, .rows = row_gradient(s, made.gate_up, groups)};
 }
 

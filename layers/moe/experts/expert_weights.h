@@ -17,7 +17,7 @@ struct RowGroups {
   kernels::GroupOffsets rows{};  // offsets of each own expert's rows
   bool dense = false;  // true: one kernel call per expert, which requires that the host knows `rows`; false: one call
   int64_t computations = 1;         // number of contributions to each weight gradient in a pass (Routes::computations)
-  kernels::GroupOffsets shadows{};  // offsets of shadows' rows, counted from the first row of a shadow; no groups: none
+  kernels::GroupOffsets shadows{};  // offsets of shadow rows, counted from the first shadow row; no groups: no shadows
 
   FusedChoice forward{};   // for the experts' first product and their activation
   FusedChoice backward{};  // for the gradients of the last product and of the activation
@@ -56,8 +56,8 @@ class ExpertWeights {
  public:
   /// Returns the activations of `rows` [R, D], but leaves `activated` undefined.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  /// Returns the activations of `rows` [R, D], including `activated`, which is multiplied by `weights` [R] acc unless
-  /// these are undefined. Weights are allowed only if Experts::can_weight() is true.
+  /// Returns the activations of `rows` [R, D], including `activated`. Multiplies `activated` by `weights` [R] acc if
+  /// they are defined. Weights are allowed only if Experts::can_weight() is true.
   ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups, const Tensor& weights) const;
   /// Returns a buffer for ExpertActivations::activated, [R, F].
   Tensor activated_like(const ExpertActivations& activations) const;
@@ -97,7 +97,7 @@ class ExpertWeights {
                                       const Tensor& weights) const;
   ExpertActivations contested_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
                                           const Tensor& weights) const;
-  /// Gradient of ExpertActivations::gate_up. If the activations have routing weights, also `activated`, recomputed.
+  /// Gradient of ExpertActivations::gate_up, and the recomputed `activated` if the activations have routing weights.
   struct ActivationGradients {
     Tensor gate_up, activated{};
   };
@@ -108,7 +108,7 @@ class ExpertWeights {
                                       const RowGroups& groups, const Tensor& dweights) const;
   ActivationGradients contested_gradients(Stream& s, const ExpertActivations& activations, const Tensor& doutput,
                                           const RowGroups& groups, const Tensor& dweights) const;
-  /// Throws std::logic_error unless one kernel call can compute a product and the activation of these groups.
+  /// Throws std::logic_error if one kernel call cannot compute a product and the activation of these groups.
   void require_fusible(const RowGroups& groups) const;
   void swiglu_gradients(Stream& s, const kernels::SwigluGradients& gradients, const Tensor& dactivated,
                         const kernels::SwigluSaved& saved) const;

@@ -80,7 +80,8 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
 
 namespace {
 
-// Computes dw = dy^T x for the rows of each group, with one kernel call or, if `dense`, one call for each group.
+// Computes dw = dy^T x for the rows of each group. Makes one kernel call if `dense` is false, and otherwise one call
+// for each group.
 void multiply_transposed(Stream& s, const Tensor& dw, const Tensor& dy, const Tensor& x,
                          const kernels::GroupOffsets& rows, bool dense, kernels::Write write) {
   if (!dense) return kernels_of(x).grouped_matmul.weight_gradient(s, dw, dy, x, rows, write);
@@ -133,8 +134,8 @@ void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const 
 void Experts::Projection::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const {
   weight_gradient_without_bias(s, dy, x, groups);
   if (!bias || !bias->trainable()) return;
-  // On ranks that do not add the bias, its gradient is zero. These ranks still request the gradient, because all ranks
-  // that share a parameter must reduce gradients in the same order.
+  // The gradient of the bias is zero on ranks that do not add the bias. These ranks still request the gradient, because
+  // all ranks that share a parameter must reduce gradients in the same order.
   const Tensor db = joined(bias->gradient_to_add(s), 2);
   if (adds_bias) kernels_of(x).bias.grouped_backward(s, db, groups.own_part(dy), groups.rows);
 }
@@ -186,7 +187,7 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   // Computes both gradients for the rows of own experts or of shadows, which begin with row `first`. groups_of(offsets)
   // returns the groups of a block.
   const auto compute_blocks = [&](std::span<const int64_t> offsets, int64_t first, const auto& groups_of) {
-    std::vector<int64_t> block(offsets.size(), 0);  // offsets of one block; kernel calls read them before they return
+    std::vector<int64_t> block(offsets.size(), 0);  // offsets of one block; a kernel call reads them before it returns
     for (size_t e = 0; e + 1 < offsets.size(); ++e) {
       for (int64_t begin = first + offsets[e], end; begin < first + offsets[e + 1]; begin = end) {
         end = std::min(begin + block_rows, first + offsets[e + 1]);

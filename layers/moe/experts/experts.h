@@ -43,7 +43,7 @@ class Experts {
 
   /// Returns all weights for one pass. Requests them in the order of parameters(), or in reverse order in backward.
   /// ZeRO-3 relies on this order to gather weights ahead of their use. Collective if weights are gathered: a pass calls
-  /// this function once, before any work that depends on the number of its rows.
+  /// this function once, before any work that depends on the number of rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
   /// Adds the contributions of the rows of the rank's own experts to the parameters' gradients. `g` is the result of

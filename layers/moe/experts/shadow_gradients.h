@@ -21,7 +21,7 @@ class ShadowGradients {
   /// this object.
   ShadowGradients(const std::vector<autograd::Parameter*>& parameters, ep::HotExperts hot);
 
-  /// True if there are gradients, because at least one parameter is trainable.
+  /// True if there are gradients, which requires at least one trainable parameter.
   bool any() const { return !entries_.empty(); }
   /// Returns the bytes of one rank's part in sum().
   int64_t part_bytes() const;
@@ -44,7 +44,7 @@ class ShadowGradients {
   /// Sends the sums to the ranks of their experts. Collective. `stream` waits for the sums of this rank's own experts.
   void send_to_owners(Stream& stream, const comm::ProcessGroup& ranks);
   /// Adds the sums of this rank's own experts to the gradients of the parameters. `rank` is this rank in the ep group.
-  /// Call it on the compute lane, after send_to_owners().
+  /// Call this function on the compute lane, after send_to_owners().
   void add_own(Stream& stream, int rank) const;
 
  private:

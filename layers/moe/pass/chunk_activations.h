@@ -9,7 +9,7 @@ namespace hexad::moe {
 struct ChunkActivations {
   Tensor inputs;                  // T_DI, [C, D]: inputs of the experts
   ExpertActivations activations;  // T_M: activations inside the experts
-  Tensor results;                 // T_DO, [C, D]: results of the experts; undefined unless rows belong to tokens
+  Tensor results;                 // T_DO, [C, D]: results of the experts; undefined if rows belong to slots
 
   /// Calls f(tensor) for each tensor, in the order of the members. A tensor may be undefined.
   template <class F>

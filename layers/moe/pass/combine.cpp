@@ -54,7 +54,7 @@ void Combine::add(size_t chunk, const Computed& computed, Handoff<Tensor> row_we
   if (!g_.counts.merged) here.rows = computed.results;
   // Results are in the order of computation, but must be returned in the order in which their rows arrived. The task
   // combine.reorder restores this order if dispatch.place changed it. The task also packs rows that are not in plain
-  // format, unless a task that sums results packs the sums.
+  // format. If a later task sums results, that task packs the sums instead.
   if (g_.counts.joined)
     add_joined_reordering(chunk, computed.results, row_weights);
   else if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !sums_before_return()))
@@ -78,8 +78,9 @@ void Combine::add(size_t chunk, const Computed& computed, Handoff<Tensor> row_we
   g_.note_gathered(here.last);
 }
 
-// Undoes the grouping by expert, and packs the rows. If rows belong to tokens, first sums the results of each row's
-// copies. If etp ranks sum the rows before the return, the rows are not packed yet, because sums need unpacked rows.
+// Adds the task that undoes the grouping by expert. The task first sums the results of each row's copies if rows belong
+// to tokens. Finally, it packs the rows. It does not pack the rows if etp ranks sum them before the return, because
+// sums need unpacked rows.
 void Combine::add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   append(chunk, reordering_lane(), TaskKind::copy, "reorder",
          PassGraph::copy_cost(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
@@ -101,10 +102,10 @@ void Combine::add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor
          }));
 }
 
-// Returns the lane of combine.reorder. In MoNTA's O3, the task is on the copy lane, where it overlaps with collectives
-// of other chunks and with weight gradients. If the pass has tasks combine.unpack, which are on the copy lane,
-// combine.reorder is on the compute lane. On the copy lane, combine.reorder would wait behind combine.unpack until the
-// previous chunk has returned.
+// Returns the lane of combine.reorder: the copy lane in MoNTA's O3, where the task overlaps with collectives of other
+// chunks and with weight gradients, and otherwise the compute lane. O3 also uses the compute lane if the pass has tasks
+// combine.unpack. These are on the copy lane: behind one of them, combine.reorder would wait until the previous chunk
+// has returned.
 Lane Combine::reordering_lane() const {
   const bool copies = g_.counts.merged && g_.routes.settings.schedule.overlap == Overlap::a2a_allgather_copy;
   return copies && return_target() != ReturnTarget::unpacked ? Lane::copy : Lane::compute;
@@ -115,8 +116,8 @@ Lane Combine::reordering_lane() const {
 void Combine::add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;
-  // The cost counts a copy of the chunk's results, and sums over as many results as the chunk has. This number of sums
-  // is correct on average over the chunks.
+  // The cost counts a copy of the chunk's results, and sums over as many results as the chunk has. The number of summed
+  // results is correct on average over the chunks.
   last = reordered_ = g_.add({last, reordered_}, Lane::compute, TaskKind::copy, task_name("combine", "reorder", chunk),
                              PassGraph::copy_cost(counts.rows_in_chunk * (g_.row_bytes() + format_.row_bytes())),
                              on_lane([&counts, &indices = g_.routes.plan.indices.chunks[chunk], format = format_,

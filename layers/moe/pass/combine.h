@@ -38,9 +38,9 @@ class Combine {
 
   // Call the next four functions only in a pass that is not bounded, once its rows have returned.
   /// Sums the slot rows of each of this rank's own tokens, as the last step of the pass: out[t] = sum_k weights[t, k] *
-  /// row of slot (t, k), plus row t of each of `addends`. `out` [end - begin, D] and the addends have one row per own
-  /// token. `weights` [T, K] has one row per own token or per token of the result. If `weights` is undefined, all
-  /// weights are 1.
+  /// row of slot (t, k), plus row t of each of `addends`. `out` [Routes::end - Routes::begin, D] and the addends have
+  /// one row per own token. `weights` [T, K] has one row per own token or per token of the result. If `weights` is
+  /// undefined, all weights are 1.
   void sum_own_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;
   /// Sums the gathered rows of all tokens of the result in the same way. Requires a RowCollection.
   void sum_collected_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;

@@ -125,7 +125,7 @@ void Dispatch::add_all_to_all(size_t chunk) {
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_inside_node(at, rows, *nodes, s);
             });
-  // Before the intermediate rank forwards the rows, it sorts them by destination node (NodeSteps::between). The sort
+  // The intermediate rank sorts the rows by destination node before it forwards them (NodeSteps::between). The sort
   // needs another copy.
   Cost across = g_.all_to_all_cost(*g_.nodes->across, "_across", counts.steps->across, format_);
   across.copy_bytes = PassGraph::passing_bytes(counts, format_);

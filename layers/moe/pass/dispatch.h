@@ -24,14 +24,14 @@ Handoff<Tensor> add_token_gather(PassGraph& g, Tensor own);
 Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
 
 /// Weights [W, M] of the M slots of each of the W rows to send, if rows are sent with weights (wire_weights()). The
-/// weights are made when the first chunk is packed, because a task may gather the weights of the routing plan's tokens
-/// (dispatch.weights).
+/// weights are made when the first chunk is packed, because the task dispatch.weights may first have to gather the
+/// weights of the routing plan's tokens.
 class WireWeights {
  public:
   WireWeights() = default;  // rows have no weights
   /// Makes the weights of rows from `weights`, which will contain the weights [T, K] of the routing plan's tokens.
   explicit WireWeights(Handoff<Tensor> weights) : weights_(std::move(weights)) {}
-  /// Returns the weights; undefined if rows have none. Call it in tasks of one lane.
+  /// Returns the weights; undefined if rows have none. Call this function only in tasks of one lane.
   const Tensor& get(Stream& s, const ep::RoutingPlan& plan);
 
  private:
@@ -70,8 +70,8 @@ class Dispatch {
   /// in the order in which they were added. If add() had already added dispatch.place of the next chunk, this chunk's
   /// experts would wait for that task on the compute lane.
   Arrived add_arrival(size_t chunk);
-  /// Returns the received weights [R, M] of the slots of token rows; undefined unless Options::keeps_weights is set. If
-  /// rows are joined, R includes the rows of all chunks.
+  /// Returns the received weights [R, M] of the slots of token rows; undefined if Options::keeps_weights is false. R
+  /// includes the rows of all chunks if rows are joined.
   Handoff<Tensor> row_weights(size_t chunk) const {
     return g_.counts.joined ? joined_weights_ : chunks_[chunk].row_weights;
   }

@@ -28,11 +28,10 @@ struct SharedCost {
 };
 
 /// Work of the shared experts, and of the dense MLP of model.moe.dense_residual, on this rank's own tokens
-/// (schedule.moe.shared). The work is either a task of the pass, which runs while rows are in flight, or runs alone
-/// before or after the pass. If tp > 1, the work includes the transfers of these MLPs in the tp group
-/// (tp::column_linear, tp::row_linear). These transfers are posted from the compute lane, whose stream waits for them,
-/// and are not tasks. Simulations add their times to the time of the products, although some transfers overlap with
-/// products.
+/// (schedule.moe.shared). The work runs as a task of the pass while rows are in flight, or alone before or after the
+/// pass. It includes the transfers of these MLPs in the tp group if tp > 1 (tp::column_linear, tp::row_linear). These
+/// transfers are posted from the compute lane, whose stream waits for them, and are not tasks. Simulations add their
+/// times to the time of the products, although some transfers overlap with products.
 struct SharedWork {
   std::function<void()> compute{};  // runs on the compute lane's stream; empty: no work
   SharedCost cost{};
@@ -60,7 +59,8 @@ class ExpertTasks {
   /// Adds the task weight_gradients of a chunk. Call this function after add() for the same chunk. `products` is the
   /// number of matrix products per expert.
   void add_weight_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);
-  /// Adds the task shadows.gradients of a chunk, and returns it. Otherwise like add_weight_gradients().
+  /// Adds the task shadows.gradients of a chunk, and returns it. The arguments and conditions are the same as in
+  /// add_weight_gradients().
   TaskId add_shadow_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);
   /// Returns the results of a chunk, or of all chunks that are computed together.
   Computed computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }

@@ -76,9 +76,9 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto& k = kernels_of(x).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
   const Tensor own_tokens = routes.own_rows_of_result(x);  // equal to x if tp is 1
-  // Rows of slots return without weights. This rank multiplies them by the weights unless experts_apply_weights() is
-  // true. experts_apply_weights() is false if the experts are on several ranks. Rows of tokens are sent with their
-  // weights and return as weighted sums.
+  // Rows of slots return without weights. This rank multiplies them by the weights if experts_apply_weights() is false,
+  // which is always the case if the experts are on several ranks. Rows of tokens are sent with their weights and return
+  // as weighted sums.
   const Tensor computed_weights =
       weighted ? weights_of_computed(stream, routes, routes.own_rows_of_result(weights)) : Tensor{};
   const Tensor weights_on_return = rows_are_tokens || weighted ? Tensor{} : weights;

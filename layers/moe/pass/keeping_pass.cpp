@@ -1,8 +1,8 @@
 // Pass for memory_reuse: none. With other values of memory_reuse, this pass is used in evaluation and in recomputed
 // blocks (moe_pass.cpp). A recording tape keeps the experts' inputs T_DI and activations T_M for backward. For the
 // gradient of the routing weights, the tape also keeps the returned slot rows or, with `rows: token`, the experts'
-// results T_DO. If the experts multiply by the routing weights (experts_apply_weights), the tape does not keep slot
-// rows, T_DO and the output of the activation.
+// results T_DO. The tape keeps neither slot rows nor T_DO nor the output of the activation if the experts multiply by
+// the routing weights (experts_apply_weights).
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
@@ -96,8 +96,8 @@ struct GradientRows {
 
 // Returns rows of slots. The row of a slot is the gradient of its result: the gradient of the slot's token times the
 // slot's weight. The rows of all slots are computed when the first chunk is packed, because tasks may have to gather
-// `dtokens` and `weights` first. The same kernel reads the slot rows that returned in forward, and writes the gradients
-// of the weights to `dweights`.
+// `dtokens` and `weights` first. The kernel that computes them also reads the slot rows that returned in forward, and
+// writes the gradients of the weights to `dweights`.
 GradientRows rows_of_slots(const Routes& routes, const Handoff<Tensor>& dtokens, const Tensor& slot_results,
                            const Handoff<Tensor>& weights, const Tensor& dweights) {
   return {.to_send = [&routes, dtokens, slot_results, weights, dweights, dslots = Handoff<Tensor>()](
@@ -179,7 +179,8 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
                           const Tensor& dout, const Tensor& dweights, Backward& b) {
   const bool at_end = !g.routes.collection;
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
-  // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
+  // This task runs on the copy lane if weight gradients are on the compute lane, so that the task does not wait for
+  // them.
   const TaskId summed = add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
     if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
     Handoff<Tensor>& sums = at_end ? own_dx : dx;
@@ -191,7 +192,8 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
   });
   if (at_end) add_share_gather(g, {summed}, "combine.all_gather", dtokens.bytes(), own_dx, dx);
   own_dweights.put(dweights);
-  // take_dweights() runs in the task combine.tokens. Without it, `dweights` are complete before rows return.
+  // take_dweights() runs in the task combine.tokens. Without take_dweights(), `dweights` are complete before rows
+  // return.
   const bool weights_wait = at_end || gradients.take_dweights;
   add_share_gather(g, weights_wait ? std::vector{summed} : g.return_tasks(), "combine.gather_weights", dweights.bytes(),
                    own_dweights, all_dweights);

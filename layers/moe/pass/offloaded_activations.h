@@ -45,8 +45,8 @@ class OffloadedActivations {
 
   const bool inputs_, activations_;
   const int64_t activation_width_;
-  // Activations of each chunk while they are on the device. Forward stores T_M from the task `experts` to
-  // activations.offload. Backward stores T_DI and T_M from the tasks that fetch them to `experts`.
+  // Activations of each chunk while they are on the device. Forward stores T_M here between the tasks `experts` and
+  // activations.offload. Backward stores T_DI and T_M here between the tasks that fetch them and the task `experts`.
   std::vector<ChunkActivations> on_device_;
   struct Copies {
     std::shared_ptr<autograd::SavedTensor> inputs, gate_up;

@@ -88,14 +88,14 @@ class PassGraph {
 
   /// Returns the chunks in the order in which add_steps() computes them. Throws like checked_steps().
   std::vector<size_t> compute_order() const;
-  /// Calls the steps in the schedule's issue order or, if chunks are computed together, stage by stage. Throws
-  /// Error(usage) if the issue order is used and illegal.
+  /// Calls the steps stage by stage if chunks are computed together, and otherwise in the schedule's issue order.
+  /// Throws Error(usage) if it uses the issue order and the order is illegal.
   void add_steps(const PassSteps& steps);
   void run(PassKind kind) const { run_graph(graph_, routes.settings, kind, device); }
   const schedule::TaskGraph& graph() const { return graph_; }
 
   /// Adds a task to lane `lane`. The task starts after the tasks `after`; entries no_task are ignored. With
-  /// schedule.moe.overlap: none, it also starts after the task that was added before it.
+  /// schedule.moe.overlap: none, the task also starts after the task that was added before it.
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
   // The functions below define dependencies between chunks.
@@ -111,7 +111,7 @@ class PassGraph {
   std::vector<TaskId> room_to_compute() const;
   /// Records the task that computes a chunk.
   void note_computed(size_t chunk, TaskId task);
-  /// Records the last task of a chunk's return. Call it once per chunk.
+  /// Records the last task of a chunk's return. Call this function once per chunk.
   void note_returned(size_t chunk, TaskId task);
   /// Records a task that completes the return of a set of rows (ReturnSet), if rows return in phases. Call this
   /// function for all such tasks of every set, instead of note_returned(). Such a pass has only one chunk.
@@ -136,8 +136,8 @@ class PassGraph {
 
   /// Returns the cost of a transfer in `group`. `name` is the name of the group in Rates.
   static Cost transfer_cost(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received);
-  /// Returns the cost of an all-to-all in `group`, which is the group of the pass or, if `level` is not empty, one of
-  /// its two levels.
+  /// Returns the cost of an all-to-all in `group`. This is the all-to-all group of the pass if `level` is empty, and
+  /// otherwise one of the two levels of that group.
   Cost all_to_all_cost(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
                        const RowFormat& format) const;
   /// Returns the cost of an all-gather of rows in `group`. This rank has `mine` rows, and all ranks together have

@@ -2,8 +2,8 @@
 // T_DI is offloaded (S1, S3) or sent again (S2, S4). T_M is offloaded (S1, S2) or recomputed (S3, S4). Chunks of tokens
 // share two sets of buffers.
 //
-// The tape keeps the weights and, unless T_DI is offloaded, x. It does not keep the results of slots. The gradient of a
-// slot's weight is the dot product of the slot's result and dout. Without a bias, this product equals the dot product
+// The tape keeps the weights, and also x if T_DI is sent again. It does not keep the results of slots. The gradient of
+// a slot's weight is the dot product of the slot's result and dout. Without a bias, this product equals the dot product
 // of the activation's output and the gradient of this output. The rank of the slot's expert computes the product and
 // returns it with the row.
 #include <algorithm>

@@ -7,7 +7,7 @@ namespace hexad::moe {
 
 namespace {
 
-// Returns the index of each token's row if the rows of all cp ranks are concatenated: [T] i64. Returns an undefined
+// Returns the index of each token's row among the concatenated rows of all cp ranks: [T] i64. Returns an undefined
 // tensor if there is one cp rank, because its rows are in the order of the tokens.
 Tensor token_order(const layers::MicroBatch& batch, Device device) {
   const cp::ContextSplit split = batch.split();

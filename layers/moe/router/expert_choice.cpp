@@ -6,7 +6,7 @@ namespace hexad::moe {
 
 namespace {
 
-// Returns the index of each token's row if the rows of all cp ranks are concatenated, or -1 for padding: [T] i64.
+// Returns the index of each token's row among the concatenated rows of all cp ranks, or -1 for padding: [T] i64.
 // Returns an undefined tensor if the rows are in the order of the tokens and no token is padding.
 Tensor rows_of_choice(const layers::MicroBatch& batch, Device device) {
   const cp::ContextSplit split = batch.split();

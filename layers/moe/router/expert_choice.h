@@ -21,7 +21,7 @@ struct ChoicesOfExperts {
 ChoicesOfExperts choices_of_experts(const MoeConfig& config, const layers::MicroBatch& batch);
 
 /// Returns the number of token-expert pairs that the experts choose in all scopes of `batch`, over all ranks that share
-/// `batch`. Pairs that a token does not keep, because more than top_k experts choose it, are included.
+/// `batch`. Includes pairs that a token does not keep because more than top_k experts choose the token.
 int64_t number_of_choices(const MoeConfig& config, const layers::MicroBatch& batch);
 
 /// Lets each expert choose tokens in each scope of `batch`. Returns the experts of the rows of `scores`: ids [R, top_k]

@@ -48,9 +48,8 @@ struct RouterSpec {
   /// Returns a number from model.moe.router_options, or `fallback` if the recipe does not set it. Throws
   /// std::logic_error if the option is not declared, and Error(usage) if its value is not a finite number.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
-  /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize,
-  /// normalize_floor, scale, groups, top_groups, group_score). Throws std::logic_error unless the router declares
-  /// uses_score_rule.
+  /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize, normalize_floor,
+  /// scale, groups, top_groups, group_score). Throws std::logic_error if the router does not declare uses_score_rule.
   kernels::RouterRule rule() const;
 
   config::Options options{router_options(model), declared.options, model.moe.router_options};
@@ -63,7 +62,7 @@ struct RouterInput {
   const Value& x;  // [T, hidden]
   const ForwardContext& context;
   int64_t first, own_begin, own_end;
-  Tensor bias{};    // [E] acc: used only to select experts; undefined unless MoeConfig::has_selection_bias()
+  Tensor bias{};    // [E] acc: used only to select experts; undefined if not MoeConfig::has_selection_bias()
   Tensor forced{};  // i32 [T, K]: experts to use instead of the router's choice; undefined: the router chooses
 
   int64_t rows() const { return x.data.dim(0); }
@@ -82,12 +81,12 @@ struct RouterOutput {
 };
 
 /// Chooses top_k experts for every token. The choice must depend only on the token (its activations, its id, its global
-/// index), not on the rest of the micro-batch or on the rank. The choice is then the same under every layout. The layer
-/// handles capacity, padding and losses. The router makes its parameters through Gate, or with the placement
+/// index), not on the rest of the micro-batch or on the rank. The choice is then the same under every layout. The MoE
+/// layer handles capacity, padding and losses. The router makes its parameters through Gate, or with the placement
 /// Builder::partial().
 ///
 /// The router expert_choice is an exception. A token may get fewer experts from this router. The choice depends on the
-/// scores of all tokens of a sequence or micro-batch, and the router gathers these scores from the ranks. The layer
+/// scores of all tokens of a sequence or micro-batch, and the router gathers these scores from the ranks. The MoE layer
 /// then drops nothing, because the choice respects the capacity.
 class Router {
  public:

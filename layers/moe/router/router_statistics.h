@@ -14,8 +14,8 @@ namespace hexad::layers {
 /// Statistics of one MoE layer over the micro-batches since the last reset. Each rank counts its share of the tokens,
 /// so the totals of counts and losses are sums over the ranks.
 struct RouterStatistics {
-  // Number of tokens that chose each expert, before drops and without padding. If experts choose tokens: number of
-  // tokens that keep each expert.
+  // Number of tokens that chose each expert, before drops and without padding. If experts choose tokens, this is the
+  // number of tokens that keep each expert.
   std::vector<int64_t> counts;
   // Numbers of token-expert pairs before drops, and of dropped pairs. If experts choose tokens, only the sums over the
   // ranks have this meaning.

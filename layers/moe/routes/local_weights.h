@@ -1,8 +1,8 @@
 // Routing weights on a rank that has all experts of its tokens. These experts multiply their activations by the weights
 // (SonicMoE, Guo et al. 2025, arXiv 2512.14080). Let W be the matrix of the product `down`, w a routing weight, and a
-// the activation. Up to rounding, W (w a) = w (W a), so the results are multiplied by the weights too. Backward then
-// needs no results, because the gradient of w is the dot product of `a` and the gradient of `w a`. If experts are on
-// several ranks, they do not multiply by weights, because every row would have to be sent with its weight.
+// the activation. Up to rounding, W (w a) = w (W a), so the results are already weighted. Backward then needs no
+// results, because the gradient of w is the dot product of `a` and the gradient of `w a`. If experts are on several
+// ranks, they do not multiply by weights, because every row would have to be sent with its weight.
 #pragma once
 
 #include "layers/moe/routes/routes.h"
@@ -15,8 +15,8 @@ namespace hexad::moe {
 bool experts_apply_weights(const Routes& routes, const Experts& experts);
 
 /// Returns the weights [S] of the computed rows, taken from the weights [T, K] of the routing plan's tokens. The
-/// returned weights are in the order of the grouped rows: of each chunk in turn or, if chunks are computed together, of
-/// all chunks. Weights of dropped slots are left out.
+/// returned weights are in the order of the grouped rows. Rows are grouped over all chunks if chunks are computed
+/// together, and otherwise in each chunk in turn. Weights of dropped slots are left out.
 Tensor weights_of_computed(Stream& s, const Routes& routes, const Tensor& weights);
 /// Returns the part of `computed` [S] that belongs to chunk `chunk`, or all of it if chunks are computed together.
 /// Returns an undefined tensor if `computed` is undefined.

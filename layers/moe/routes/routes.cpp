@@ -116,8 +116,8 @@ ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Order
 }
 
 // Returns the orders of the slots of all tensor-parallel ranks. `hot` are the hot experts of this rank. The other ranks
-// may belong to other ep groups, with other hot experts. Therefore, if the schedule has shadows, the ranks exchange
-// their hot experts.
+// may belong to other ep groups, with other hot experts. The ranks therefore exchange their hot experts if the schedule
+// has shadows.
 std::vector<ep::SlotOrder> orders_of_sharers(const PassSettings& settings, const Tensor& ids, const ep::HotExperts& hot,
                                              const ep::Ordering& ordering, Stream& stream) {
   if (!shadows(settings)) return ep::order_slots(ids, ordering, settings.tensor_ep_ranks, stream);
@@ -198,7 +198,7 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOption
 // - chunks of experts, whose numbers of rows depend on the routing
 // - chunks that are computed together
 // - rows of tokens
-// - experts that are separate products
+// - matrix products that are separate for each expert
 // - blocks of rows in which Experts::backward_weighted() computes under memory reuse
 bool can_be_local(const PassSettings& settings, const ep::RoutingOptions& options) {
   const bool known_sizes = options.chunking.by == ep::Chunking::By::tokens || options.chunking.chunks == 1;
@@ -248,7 +248,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.sharers = settings.tensor;
     routes.inputs_alike = true;
     routes.begin = rank * share, routes.end = routes.begin + share;
-    // Under memory reuse, each chunk's rows are summed as they return, and the sums of all tokens are gathered.
+    // Under memory reuse, each chunk's rows are summed when they return, and the sums of all tokens are gathered.
     const bool collects = schedule.memory_reuse == ReuseStrategy::none;
     if (collects && (options.chunking.chunks > 1 || return_order(settings, options).sets() > 1)) {
       options.hot = hot_experts(routes.own_rows_of_result(ids), nullptr, settings, shape, stream);

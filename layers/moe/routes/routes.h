@@ -49,8 +49,8 @@ struct PassSettings {
     return clock ? clock->start({name, kind}, stream) : nullptr;
   }
 
-  /// Returns the choice for a direction. Applies only where the products are grouped and the rank has no shadows. Has a
-  /// duel if the duel decides schedule.fused and has no winner yet.
+  /// Returns the choice for a direction. The choice applies only where the products are grouped and the rank has no
+  /// shadows. It contains a duel if a duel decides schedule.fused and has no winner yet.
   FusedChoice fused(kernels::Direction direction) const {
     if (schedule.fused || !duels) return {.fused = schedule.fused == Fused::on};
     kernels::Duel& duel = duels->of(direction);
@@ -119,8 +119,8 @@ struct Routes {
   /// multiply the results by these weights.
   bool rows_are_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
-  // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, they are all
-  // tokens of the result and of the routing plan. The next three functions then return all rows.
+  // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, these tokens
+  // are all tokens of the result and of the routing plan. The next three functions then return all rows.
   /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the result, or
   /// one row per own token. In the second case, returns `rows` unchanged.
   Tensor own_rows_of_result(const Tensor& rows) const {
@@ -155,8 +155,8 @@ struct Routes {
 /// - 1 if rows return in phases;
 /// - with chunk_by: nodes, the number in the schedule, but at most the number of ep ranks;
 /// - otherwise, the number in the schedule.
-/// If the buffers for this routing of rows of `dtype` would exceed schedule.memory_limit, there are more chunks, at
-/// most one per token. All ranks of an ep x etp group get the same number of chunks. Other groups may get another
+/// There are more chunks, at most one per token, if the buffers for this routing of rows of `dtype` would exceed
+/// schedule.memory_limit. All ranks of an ep x etp group get the same number of chunks. Other groups may get another
 /// number. Collective over the groups of `settings`.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream);

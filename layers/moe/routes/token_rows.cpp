@@ -31,7 +31,7 @@ Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk
   k.permute.combine(s, sums.values, results.values, chunk.reduced, of_rows, {});
   if (!results.row_weights.defined()) return sums;
   const Tensor row_weights = buffer(rows * slots, results.row_weights);
-  // Uses the kernel `combine` as a copy, as wire_weights() does.
+  // Uses the kernel `combine` as a copy, like wire_weights().
   k.permute.combine(s, row_weights, results.row_weights, chunk.reduced.reshape({rows * slots, 1}), {}, {});
   sums.row_weights = row_weights.reshape({rows, slots * row_weights.dim(1)});
   return sums;

@@ -1,5 +1,5 @@
-// Rows that belong to tokens (`rows: token`, EPS-MoE). A token's row is sent once to each rank that has any of its
-// experts. The rank copies the row for each of these experts, and returns one sum of their results.
+// Rows that belong to tokens (`rows: token`, EPS-MoE). A token's row is sent once to each rank that has any of the
+// token's experts. The rank copies the row for each of these experts, and returns one sum of their results.
 #pragma once
 
 #include "layers/moe/routes/row_format.h"

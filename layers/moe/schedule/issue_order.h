@@ -34,12 +34,12 @@ std::string to_string(std::span<const IssueStep> steps);
 std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
 /// Returns the problem of an order whose chunks share rows (rows: token with chunk_by: experts); empty if there is
-/// none. A shared row is sent in the first chunk that computes it, and returns in the last. Therefore chunks must be
-/// computed in ascending order, and must return in ascending order.
+/// none. A shared row is sent in the first chunk that computes it, and returns in the last of these chunks. Therefore
+/// chunks must be computed in ascending order, and must return in ascending order.
 std::string in_turn_problem(std::span<const IssueStep> steps);
 
-/// Named order of steps. The all-to-alls of dispatch and combine run on one lane, compute and weight_gradients on
-/// another. Each lane runs its tasks in the listed order of the steps. A compute step starts when the chunk has
+/// Named order of steps. The all-to-alls of dispatch and combine run on one lane; compute and weight_gradients run on
+/// another lane. Each lane runs its tasks in the listed order of the steps. A compute step starts when the chunk has
 /// arrived, and a combine or weight_gradients step when the chunk is computed. The order affects waiting times and
 /// memory, but not results.
 struct IssueOrder {

@@ -40,8 +40,8 @@ constexpr auto words(Overlap) {
   });
 }
 
-/// Division of a micro-batch's work into chunks. While the experts compute one chunk, other chunks are in flight,
-/// unless `overlap` is none.
+/// Division of a micro-batch's work into chunks. Other chunks are in flight while the experts compute one chunk, except
+/// with overlap: none.
 enum class ChunkBy : uint8_t { none, tokens, nodes, experts };
 constexpr auto words(ChunkBy) {
   using enum ChunkBy;
@@ -125,7 +125,7 @@ constexpr auto words(CapacityPadding) {
   });
 }
 
-/// Numbers of chunks that `auto` tries first, unless chunk_by is experts. The MPMoE and MoNTA papers use these numbers.
+/// Numbers of chunks that `auto` tries first if chunk_by is not experts. The MPMoE and MoNTA papers use these numbers.
 /// Later, `auto` may try all numbers in between.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
@@ -180,7 +180,7 @@ struct MoeSchedule : MoeChoices<Settled> {
   }
   /// True if every task of a pass waits for the task before it, so that nothing overlaps.
   bool in_sequence() const { return overlap == Overlap::none; }
-  /// True if the work is divided into chunks or phases, which overlap unless in_sequence().
+  /// True if the work is divided into chunks or phases, which overlap if in_sequence() is false.
   bool overlaps() const { return is_chunked() || overlaps_collectives(); }
   /// True if rows are sent in one all-to-all and return in `chunks` phases (Parm's SAA). While one phase returns, ranks
   /// gather the rows that have returned.

@@ -82,7 +82,8 @@ std::vector<MoeSchedule> combinations(const MoeScheduleConfig& config, const Sch
       }
     all = std::move(varied);
   });
-  // Sets the threshold of the recipe in schedules that read it, because settled() removes it if `gemms` is open.
+  // Sets the threshold of the recipe in schedules that read the threshold, because settled() removes it if `gemms` is
+  // open.
   if (!config.gemms)
     for (MoeSchedule& s : all)
       if (s.gemms == Gemms::by_load) s.dense_rows = config.dense_rows;
