@@ -13,7 +13,7 @@ namespace hexad::dp {
 /// then its experts in both directions. The next layer follows in forward, but this layer's attention follows in
 /// backward. Therefore the class finds the longest earlier sequence of uses that is equal to the latest uses, and
 /// expects the use after this sequence. As long as the expected units are used, no search is necessary. Generation and
-/// evaluation do not end steps. The older uses of a step are therefore forgotten if it has more than `most` uses.
+/// evaluation do not end steps. The older uses of a step are therefore forgotten if the step has more than `most` uses.
 class UnitOrder {
  public:
   static constexpr size_t none = ~size_t{0};  // no unit: between two steps, or unknown

@@ -27,7 +27,7 @@ Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   return Tensor::from<int32_t>(chunks, {o.experts}, device, Category::communication);
 }
 
-// Throws an error unless each element is the id of an expert or -1.
+// Throws an error if an element is neither the id of an expert nor -1.
 void check_ids(const Tensor& known, const Ordering& o) {
   if (o.senders) return check_gathered_ids(known, o.experts, *o.senders);
   const int32_t* id = known.data<int32_t>();
@@ -151,7 +151,8 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
       "routing: counts", o.counting ? gathered(sorted.offsets, *o.counting, stream) : sorted.offsets, stream);
   const size_t width = sorted.offsets.dim(1);
   const std::span<const int64_t> known = read.wait<int64_t>();
-  const auto ends_of = [&](size_t r) { return known.subspan(r * (width - 1), width - 1); };  // of rank r, if gathered
+  // Returns the ends of the rows of rank r. Called only if the ranks gather counts.
+  const auto ends_of = [&](size_t r) { return known.subspan(r * (width - 1), width - 1); };
   for (size_t q = 0; q < of.size(); ++q) {
     const auto given = o.counting ? ends_of(o.counting->rank()) : known.subspan(q * width, width);
     std::vector<int64_t> own(o.counting ? 1 : 0, 0);

@@ -39,7 +39,7 @@ struct Chunking {
 enum class RowOf : uint8_t {
   slot,   // a row is a copy of a token for one of its experts, and returns the result of that expert
   token,  // a row is a copy of a token for all of its experts on one rank, and returns one weighted sum (EPS-MoE's
-          // LocalReduce); all slots of a row are in one chunk, unless chunks are divided by experts
+          // LocalReduce); all slots of a row are in one chunk if chunks are not divided by experts
 };
 constexpr auto enum_names(RowOf) {
   return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});
@@ -103,13 +103,13 @@ struct Ordering {
 /// distinct. `stream` must be the compute lane.
 ///
 /// If rows belong to slots and have no padding, they are sorted on the device of the ids, and the host reads only their
-/// counts ("routing: counts"). If `counting` is set, the same read returns the counts of all its ranks. The call is
-/// then collective over `counting`, and `of` must contain only this rank. If rows belong to tokens, or with padding,
-/// the host reads the ids ("routing: ids").
+/// counts, in the read "routing: counts". If `counting` is set, the same read returns the counts of all its ranks. The
+/// call is then collective over `counting`, and `of` must contain only this rank. If rows belong to tokens, or with
+/// padding, the host reads the ids, in the read "routing: ids".
 ///
 /// A wrong id throws Error(communication) if `senders` is set, otherwise std::logic_error. A wrong id of another rank
-/// of `counting` throws Error(communication). If the host reads the ids or has them in its memory, also throws
-/// std::logic_error if a token names an expert twice.
+/// of `counting` throws Error(communication). Also throws std::logic_error if a token names an expert twice, provided
+/// that the host reads the ids or has them in its memory.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
                                    Stream& stream);
 /// Returns the slot order of a single rank.

@@ -54,7 +54,8 @@ struct ExpertPlace {
 ///
 /// Without an order:
 /// - dp = inner * outer
-/// - rank = t + tp * (i + inner * (c + cp * (p + pp * o))), where i + inner * o is the coordinate along dp
+/// - rank = t + tp * (i + inner * (c + cp * (p + pp * o))), where t, c and p are the coordinates along tp, cp and pp,
+///   and i + inner * o is the coordinate along dp
 /// - horizontal expansion: inner * tp = etp * ep, or inner = 1 if etp * ep divides tp
 /// - vertical expansion: inner = 1
 /// - Among the ranks of a stage, etp varies fastest, then ep, then edp.
@@ -86,7 +87,8 @@ class Layout {
   /// Returns the ranks, including `rank`, that differ from `rank` only in their coordinate along `axis` (in its view),
   /// ordered by this coordinate.
   std::vector<int> members(Axis axis, int rank) const;
-  /// Returns the tp x cp ranks that work on the same micro-batch in the same stage, ordered by t + tp * c.
+  /// Returns the tp x cp ranks that work on the same micro-batch in the same stage, ordered by t + tp * c (tp
+  /// coordinate t, cp coordinate c).
   std::vector<int> token_sharers(int rank) const;
   /// Returns the ep x etp ranks, including `rank`, that together have all experts of a layer, ordered by j + etp * p
   /// (ep coordinate p, etp coordinate j).
@@ -96,7 +98,7 @@ class Layout {
   /// an axis, the coordinates of ranks with the same piece also differ along this axis.
   std::vector<int> reducers(const Placement& placement, int rank) const;
   /// Returns the ranks of `rank`'s stage that have the same piece as `rank`, in ascending order, even if they are not
-  /// in reducers(). For a tied piece, also includes ranks of the other stage.
+  /// in reducers(). For a piece that the first and the last stage share, also includes ranks of the other stage.
   std::vector<int> holders(const Placement& placement, int rank) const;
   /// True if reducers() returns the same ranks for both placements. Does not compute the lists of ranks.
   bool same_reducers(const Placement& a, const Placement& b, int rank) const;
@@ -154,7 +156,8 @@ class Layout {
   std::array<int, axis_count> sizes_{};
   Expansion expansion_;
   std::string order_;
-  // Distance between adjacent coordinates along each axis, in places; for pp, in ranks. A dp coordinate is i + inner o.
+  // Distance between adjacent coordinates along each axis: in ranks for pp, otherwise in places. A coordinate along dp
+  // is i + inner * o.
   std::array<int, axis_count> strides_{};
   int inner_ = 1;         // factor `inner` of dp
   int outer_stride_ = 1;  // distance between adjacent values of o

@@ -87,8 +87,9 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   }
 }
 
-// Makes a group of `ranks`. If there are several ranks, and the group of axis `like` has the same ranks and traffic
-// class, the new group is its duplicate. A layout is regular, so either all ranks make a duplicate or none does.
+// Makes a group of `ranks`. The new group is a duplicate of the group of axis `like` if there are several ranks and
+// that group has the same ranks and traffic class. A layout is regular, so either all ranks make a duplicate or none
+// does.
 std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, TrafficClass traffic, std::string name,
                                              Axis like) const {
   const std::unique_ptr<ProcessGroup>& other = axes_[base::ordinal(like)];

@@ -38,10 +38,10 @@ struct UnfitGroup {
 ///   issued late).
 enum class Posting : uint8_t { rank, lanes };
 
-/// Groups in which only one lane posts collectives, so that their order is the same on all ranks. They have the same
-/// ranks as the groups of Axis::ep, Mesh::experts() and Axis::tp. The rank's thread posts in the mesh's own groups at
-/// the same time. There are no such groups for Axis::etp and for NodeGroups, because the rank's thread posts nothing in
-/// these groups while lanes may post.
+/// Groups in which only one lane posts collectives, so that the order of the collectives is the same on all ranks. The
+/// groups have the same ranks as the groups of Axis::ep, Mesh::experts() and Axis::tp. The rank's thread posts in the
+/// mesh's own groups at the same time. There are no such groups for Axis::etp and for NodeGroups, because the rank's
+/// thread posts nothing in these groups while lanes may post.
 struct LaneGroups {
   std::unique_ptr<ProcessGroup> ep, experts, tp;
 };
@@ -56,7 +56,8 @@ class Mesh {
   const Layout& layout() const { return layout_; }
   /// Returns this rank's group along `axis`, ordered by coordinate. It has one rank if the axis has size one.
   const ProcessGroup& operator[](Axis axis) const { return *axes_[base::ordinal(axis)]; }
-  /// Returns the tp x cp ranks that share the micro-batches of this rank, ordered by t + tp * c.
+  /// Returns the tp x cp ranks that share the micro-batches of this rank, ordered by t + tp * c (tp coordinate t, cp
+  /// coordinate c).
   const ProcessGroup& tokens() const { return *tokens_; }
   /// Returns the ep x etp ranks that together have all experts of a layer, ordered by etp * p + j (ep coordinate p, etp
   /// coordinate j).

@@ -23,8 +23,8 @@ CheckedSchedule checked(Schedule schedule, bool merge, Freeing freeing = Freeing
 class CheckedSchedules {
  public:
   /// Returns make_schedule(config, ranks, micro_batches), whose pairs are merged if config.overlap is micro_batches.
-  /// `freeing` is the rule of its transfers. The first call with these values makes and checks the schedule, and throws
-  /// like make_schedule() and check(). The reference is valid while this object exists.
+  /// `freeing` is the rule by which sent tensors are freed (transfers.h). The first call with these values makes and
+  /// checks the schedule, and throws like make_schedule() and check(). The reference is valid while this object exists.
   const CheckedSchedule& of(const PipelineConfig& config, int ranks, int micro_batches,
                             Freeing freeing = Freeing::early);
 

@@ -60,8 +60,8 @@ void ParameterCalls::end_use(size_t number) {
   });
 }
 
-// Records the call, unless only_contribution() makes it. A repetition of only_contribution() then requests the memory
-// itself.
+// Records the call if only_contribution() does not make it. If only_contribution() makes the call, a repetition of
+// only_contribution() requests the memory.
 void ParameterCalls::allocate_gradient(GradientStorage& gradients, Parameter& p) {
   const IssueLog::InnerCall inner(log_);
   if (inner.recorded())

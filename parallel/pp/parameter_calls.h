@@ -22,8 +22,8 @@ class ParameterRecorder;
 /// repetition of the part makes the call again (IssueLog::InnerCall).
 class ParameterCalls {
  public:
-  /// Prepares the recording of a part. `used` contains the parameters to whose gradients the part may contribute; they
-  /// and `log` must outlive the object.
+  /// Prepares the recording of a part. `used` contains the parameters to whose gradients the part may contribute. These
+  /// parameters and `log` must outlive the object.
   ParameterCalls(IssueLog& log, std::span<Parameter* const> used);
   ParameterCalls(const ParameterCalls&) = delete;
   ParameterCalls& operator=(const ParameterCalls&) = delete;
@@ -89,7 +89,7 @@ class ParameterCalls {
   std::map<size_t, GatheredWeights> held_;  // by call: uses of the current repetition that have not ended
 };
 
-/// Storage of parameters that records its calls in the current part and passes them on to other storages.
+/// Storage of parameters that records the calls of the current part, and passes all calls on to other storages.
 class ParameterRecorder final : public WeightStorage, public GradientStorage {
  public:
   /// Makes a recorder for uses of weights in `weights`, which must outlive the last use.

@@ -68,7 +68,7 @@ struct PipelineConfig {
   /// ranks.
   bool has_pairs() const { return kind == PipelineKind::one_f_one_b || kind == PipelineKind::dualpipe_v; }
   /// True if every backward in schedules of this kind delays its weight gradients. Schedules of kind dualpipe_v delay
-  /// those of some micro-batches only.
+  /// the weight gradients of some micro-batches only.
   bool delays_all_weights() const { return kind == PipelineKind::zb_h1 || kind == PipelineKind::zb_v; }
   Placing placing() const {
     return kind == PipelineKind::zb_v || kind == PipelineKind::dualpipe_v ? Placing::vee : Placing::loop;

@@ -25,8 +25,8 @@ class StageWork {
   /// Returns the output of a virtual stage. `input` is undefined in the first virtual stage. The result of the last
   /// virtual stage is ignored.
   virtual Tensor forward(int local_stage, int micro, const Tensor& input) = 0;
-  /// Returns the gradient of the input of forward(). Also computes the gradients of the weights, unless `weights`
-  /// delays them. `doutput` is undefined in the last virtual stage. The result of the first virtual stage is ignored.
+  /// Returns the gradient of the input of forward(). Also computes the gradients of the weights if `weights` does not
+  /// delay them. `doutput` is undefined in the last virtual stage. The result of the first virtual stage is ignored.
   virtual Tensor backward(int local_stage, int micro, const Tensor& doutput, Replay::Weights weights) = 0;
   /// Computes the gradients of the weights that an earlier backward has delayed.
   virtual void weights(int local_stage, int micro) = 0;
@@ -39,8 +39,8 @@ void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Devic
 /// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. Receives are posted in the order
 /// in which the peer sends, most of them one action before they are needed (transfers.h). Sends do not block the rank.
 /// Between two virtual stages on the same rank, no message is sent: the tensor is passed on. Later work on the compute
-/// lane waits until all messages of this rank have been sent. If host threads send, the calling thread also waits until
-/// then.
+/// lane waits until all messages of this rank have been sent. If host threads send the messages, the calling thread
+/// also waits until all messages have been sent.
 ///
 /// If `fibers` is not null, the two actions of a merged pair alternate, and a pair begins when both inputs have
 /// arrived. If `fibers` is null, all actions run one after the other. `fibers` must be null exactly if `schedule.merge`

@@ -7,7 +7,7 @@
 
 namespace hexad::pp {
 
-/// Throws std::logic_error, which names the rank and the action, unless all of these conditions hold:
+/// Throws std::logic_error, which names the rank and the action, if one of these conditions does not hold:
 ///   - There is one list for each rank. Its virtual stages and micro-batches exist. In an evaluation, it has only
 ///     forwards.
 ///   - The forward of every virtual stage and micro-batch runs exactly once. In training, its input gradient and weight

@@ -18,8 +18,8 @@
 
 namespace hexad::pp {
 
-/// Thrown in a recording step if a micro-batch that is not recorded has a pass that cannot be repeated, for example a
-/// backward whose forward was already repeated. The step is then invalid, and a new run must run all passes.
+/// Error of a recording step in which a micro-batch that is not recorded has a pass that cannot be repeated, for
+/// example a backward whose forward was already repeated. The step is then invalid, and a new run must run all passes.
 class PassesDiffer : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -29,15 +29,16 @@ class PassesDiffer : public std::runtime_error {
 /// In later steps, the log repeats these passes. Each repetition makes the calls to the storage of parameters
 /// (ParameterCalls) again. Weights are therefore gathered and gradients are reduced as in a step that runs all passes.
 ///
-/// A virtual stage has up to three kinds of micro-batches (Variant). Micro-batch 0 differs from the others, because its
-/// contributions replace the old values of gradients. The weight gradients of some of the others may be delayed
-/// (dualpipe_v). In each virtual stage, the first micro-batch of each kind is recorded, except micro-batches before
-/// `first_recorded`. The recording step already repeats the passes of later micro-batches. If micro-batch 0 is not
-/// recorded, it runs in all steps.
+/// A virtual stage has up to three kinds of micro-batches (Variant). Micro-batch 0 differs from the other
+/// micro-batches, because its contributions replace the old values of gradients. The weight gradients of some of the
+/// other micro-batches may be delayed (dualpipe_v). In each virtual stage, the first micro-batch of each kind is
+/// recorded, except micro-batches before `first_recorded`. The recording step already repeats the passes of later
+/// micro-batches. If micro-batch 0 is not recorded, it runs in all steps.
 ///
-/// A step with repeated passes logs the same as a step that runs all passes, provided that all micro-batches except the
-/// first make the same calls to the log, and that the first makes the same calls in all steps. Calls to the storage of
-/// parameters may differ. Other calls differ in three cases, of which only the last is checked:
+/// A step with repeated passes logs the same operations as a step that runs all passes under two conditions: all
+/// micro-batches except the first make the same calls to the log, and the first micro-batch makes the same calls in all
+/// steps. Calls to the storage of parameters may differ. Other calls differ in three cases, of which only the last is
+/// checked:
 /// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
 /// - Two passes run as fibers.
 /// - Gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch
@@ -111,7 +112,8 @@ class RepeatedPasses {
   const int first_recorded_;
   bool recording_ = true;
   bool records_ = false;  // true if the step records passes
-  // True if the step repeats the passes of micro-batch 0, or of all other micro-batches.
+  // True if the step repeats the passes of micro-batch 0 (repeats_first_), or of all other micro-batches
+  // (repeats_others_).
   bool repeats_first_ = false, repeats_others_ = false;
   // Local stages and micro-batches of the step whose weight gradients are delayed.
   std::set<std::pair<int, int>> delayed_;

@@ -26,7 +26,8 @@ class TapeStages final : public StageWork {
     /// Called before each backward; may be empty.
     std::function<void()> before_backward{};
     /// Called when a tape has made its contribution to a parameter; may be empty. `last` is true if no other virtual
-    /// stage or micro-batch will contribute in this step. Two virtual stages may contribute to a tied weight.
+    /// stage or micro-batch will contribute in this step. Two virtual stages may contribute to a weight that they
+    /// share.
     std::function<void(Parameter&, bool last)> contributed;
   };
 

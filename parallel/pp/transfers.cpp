@@ -77,8 +77,9 @@ class Devices {
     return transfers;
   }
 
-  // Returns the largest difference between the sums that `rank` has begun in a piece, and those whose gradients rank
-  // `other` is known to have computed before the piece. Each backward of local stage `local_stage` begins a sum.
+  // Returns the maximum, over the pieces of `rank`, of the number of sums that `rank` has begun minus the number of
+  // sums whose gradients rank `other` is known to have computed before the piece. Each backward of local stage
+  // `local_stage` begins a sum.
   int most_unfinished_sums(int rank, int local_stage, int other) const {
     const std::vector<std::vector<int>> ended = actions_that_end_before({.ranks = posted_, .at_once = false});
     const std::vector<int> finished = micro_batches_with_all_gradients(other);

@@ -28,9 +28,10 @@ struct Transfers {
 
 /// Rule by which sent tensors are freed.
 /// - early: at once, if this cannot cause a deadlock; otherwise once the peer is known to be about to post the receive.
-/// - latest: once the peer is known to have posted the receive, because it has ended the action that follows. Host
-///   threads that send a tensor hold it until the peer posts the receive. With this rule, a rank holds a tensor as long
-///   as such threads can hold it if the peer is as late as the schedule allows. Memory estimates use this rule.
+/// - latest: once the peer is known to have posted the receive, because the peer has ended the action that follows the
+///   receive. Host threads that send a tensor hold it until the peer posts the receive. With this rule, a rank holds a
+///   tensor as long as such threads can hold it if the peer is as late as the schedule allows. Memory estimates use
+///   this rule.
 enum class Freeing : uint8_t { early, latest };
 
 /// Returns, for all ranks, the points at which receives are posted and sent tensors are freed. check() must accept the
@@ -51,9 +52,9 @@ Transfers transfers(const Schedule& schedule, bool merge, Freeing freeing = Free
 
 /// Returns the number of sums of a weight's gradient that may be in flight on rank `rank` if the first and the last
 /// virtual stage share the weight (a tied embedding) and the ranks of both stages add up its gradient for each
-/// micro-batch. Counts the sum that is being made, unless the other rank has certainly begun it. A sum is in flight
-/// until the other rank has computed all weight gradients of as many micro-batches. The other rank is as late as the
-/// schedule allows. Returns 0 if `rank` has neither or both of the stages.
+/// micro-batch. A sum is in flight from its beginning until the other rank has computed all weight gradients of as many
+/// micro-batches. The other rank is as late as the schedule allows. Returns 0 if `rank` has neither or both of the
+/// stages.
 int sums_in_flight(const Schedule& schedule, bool merge, int rank);
 
 /// Throws std::logic_error if a rank would wait forever. The error names each such rank and its action. Assumes that

@@ -24,9 +24,9 @@ struct Projection {
 /// Returns y_i[R, N_i] = x w_i^T + b_i for several products of the same x.
 /// - Without sequence parallelism, x is [R, D] and the same on all ranks. Backward computes the gradient of x piece by
 ///   piece, and sums each piece over the ranks while it computes the next piece.
-/// - With sequence parallelism, x [n, D] has this rank's rows, and the rows of all ranks are multiplied as they arrive.
-///   Only x is saved. Backward gathers the rows again for the weight gradients. It sends the rows of the gradient of x
-///   to their ranks as soon as these rows are computed.
+/// - With sequence parallelism, x [n, D] has this rank's rows, and the rows of each rank are multiplied when they
+///   arrive. Only x is saved. Backward gathers the rows again for the weight gradients. It sends the rows of the
+///   gradient of x to their ranks as soon as these rows are computed.
 std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Projection> projections,
                                  const TensorParallel& tp);
 

@@ -25,8 +25,8 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
   return tape.record(
       "row_linear", out, {x}, save(w.trainable() ? x.data : Tensor{}),
       [&k, &w, tp, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
-        // Starts to gather all rows of the output's gradient. The input gradient uses the rows as they
-        // arrive, and the weight gradient uses them later.
+        // Starts to gather all rows of the output's gradient. The input gradient uses the rows when they arrive, and
+        // the weight gradient uses them later.
         const auto gather = tp.sequence ? std::make_shared<RowGather>(dout, *tp.group, b.stream) : nullptr;
         if (gather) b.save_for_weights(gather);
         if (!b.wants(0)) return;

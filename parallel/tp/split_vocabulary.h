@@ -18,7 +18,7 @@ Value vocab_embedding(Tape& tape, Parameter& table, const Tensor& ids, const Ten
 Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets, const ProcessGroup& group,
                           const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-/// Rows of a table that this rank has. vocabulary_part() throws std::logic_error unless the placement of `table` is the
+/// Rows of a table that this rank has. vocabulary_part() throws std::logic_error if the placement of `table` is not the
 /// division described at the top of this file.
 struct VocabularyPart {
   int64_t begin, end;

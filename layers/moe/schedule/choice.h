@@ -107,8 +107,8 @@ struct ChoiceFacts {
   };
   bool late = false;
 
-  /// True if the results of a layer, gradients included, are bitwise identical for all values of this choice. This need
-  /// not hold on a GPU.
+  /// True if the results of a layer, gradients included, are bitwise identical for all values of this choice on all
+  /// devices except GPUs.
   bool keeps_bits = false;
 
   /// Values that `hexad verify` compares, the default first. `also` is another setting of schedule.moe that a value
