@@ -36,7 +36,7 @@ class Optimizer {
   /// reads the factor.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
   /// Updates the owned trainable weights of some parameters. Calls for all parameters, in any order, are equivalent to
-  /// step(), except that the rule's matrices are not updated. Not collective.
+  /// step(), except for parameters whose matrices the rule takes. These are not updated. Not collective.
   void update(Stream& stream, std::span<Parameter* const> parameters, const UpdateStep& step) const;
 
   /// A tensor that a checkpoint must contain. `kind` is "main" or the name of a state of the rule, such as "moment1".
@@ -48,7 +48,7 @@ class Optimizer {
 
     /// Returns the dtype of the values.
     base::Dtype dtype() const;
-    /// Returns elements [begin, end) as a checkpoint contains them: main weights instead of rests, and states without
+    /// Returns elements [begin, end) in the form for checkpoints: main weights instead of rests, and states without
     /// marks. The result shares the memory of `tensor` or is a copy in host memory.
     Tensor values(int64_t begin, int64_t end) const;
     Tensor values() const { return values(0, tensor.numel()); }

@@ -13,7 +13,7 @@
 namespace hexad::layers {
 
 /// Named tensors of the model that are not trained, such as balancing biases and expert counts. All ranks of a pipeline
-/// stage hold the same values. Checkpoints save them.
+/// stage hold the same values. Checkpoints contain these tensors.
 class StateSet {
  public:
   struct State {
@@ -68,9 +68,9 @@ class Builder {
   /// Placement of a parameter that every tp rank holds in full, but uses only for the rank's own tokens or heads. The
   /// gradient is the sum over the tp ranks.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
-  /// Placement of a parameter that is sharded over tp along `dim`. The number of pieces is `pieces` if 0 < pieces <
-  /// ranks; otherwise, it is the number of ranks. Neighbouring ranks hold the same piece if there are fewer pieces than
-  /// ranks.
+  /// Placement of a parameter that is sharded over tp along `dim`. The number of pieces is `pieces` if this is above 0
+  /// and below the number of ranks; otherwise, it is the number of ranks. Neighbouring ranks hold the same piece if
+  /// there are fewer pieces than ranks.
   Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);

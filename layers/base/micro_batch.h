@@ -88,7 +88,7 @@ struct ForwardContext {
   std::span<KeyValueCache* const> caches{};
   RoutingLog* routing_to = nullptr;          // log that records the experts of each token; null: no record
   const RoutingLog* routing_from = nullptr;  // log from which the experts are taken; null: the router chooses them
-  BlockRunner* blocks = nullptr;             // runs all blocks but prediction blocks; null: they run directly
+  BlockRunner* blocks = nullptr;             // runs all blocks except prediction blocks; null: they run directly
 };
 
 }  // namespace hexad::layers

@@ -83,7 +83,7 @@ class MoeLayer {
   };
   /// Returns the description of all `rows` rows of x, which are held apart or alike.
   Routed all_rows(int64_t rows) const;
-  /// Returns the rows to route, if x has `rows` rows.
+  /// Returns the rows to route. `rows` is the number of rows of x.
   Routed routed(int64_t rows) const;
   /// Returns the result of the shared experts for x. If the model has a gate for them, multiplies the result by the
   /// gate.

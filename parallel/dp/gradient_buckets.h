@@ -45,9 +45,9 @@ class GradientBuckets final : public autograd::GradientStorage {
   /// Begins a step in which every parameter gets contributions from `rounds` micro-batches. Without this call, a step
   /// has one micro-batch.
   void begin(int64_t rounds);
-  /// Bounds the number of reductions of a two-stage bucket that are in flight: waits for the earliest ones. A bucket
-  /// that is being filled also counts as a reduction if `most` is at least 1. Must be called only if other ranks are
-  /// imagined (comm::ImaginedGroup): real ranks could wait forever, because the other stage may begin a reduction
+  /// Bounds the number of reductions of a two-stage bucket that are in flight: waits for the earliest reductions. A
+  /// bucket that is being filled also counts as a reduction if `most` is at least 1. Must be called only if other ranks
+  /// are imagined (comm::ImaginedGroup): real ranks could wait forever, because the other stage may begin a reduction
   /// later, in finish(). Without this call, there is no bound. Throws std::logic_error if `most` is negative.
   void bound_two_stage_reductions(int64_t most);
   /// Reports that a micro-batch's contribution to a parameter is complete. Starts the reductions of the buckets that

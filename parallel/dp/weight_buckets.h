@@ -21,7 +21,7 @@ enum class Arrival : uint8_t { now, at_use };
 /// - Zero::states, Zero::gradients: weights are stored flat in buckets. After an update, the new weights of the owners
 ///   are gathered into the buckets, in the order in which a forward uses them. With Arrival::at_use, a use waits only
 ///   for the bucket of its parameter. The gathers of later layers then overlap the computation of earlier layers. After
-///   update_beside(), a use also waits only for the update of its bucket, at every level and without ZeRO.
+///   update_beside(), a use waits only for the update of its own bucket, at every level and without ZeRO.
 /// - Zero::weights: this rank stores only its piece of each bucket.
 ///   - A use of a parameter gathers the buckets of its unit and begins to gather the next unit. It frees the buckets of
 ///     all other units, except held buckets. Thus two units and all held buckets are in memory at a time. The next unit
@@ -52,8 +52,8 @@ class WeightBuckets final : public autograd::WeightStorage {
   /// owned weights of the bucket on `beside`. The new weights of the bucket are then gathered. Work on `stream`
   /// continues meanwhile, and waits for a bucket only at the use of one of its weights. Exception: under Zero::weights,
   /// a use also waits for the update of the unit that it gathers ahead. Work on `stream` may write what `change` reads
-  /// for a bucket, such as gradients, only after complete() or after a use of a weight of the bucket. Collective, with
-  /// update()'s condition on held weights.
+  /// for a bucket, such as gradients, only after complete() or after a use of a weight of the bucket. Collective. The
+  /// condition of update() on held weights also applies here.
   void update_beside(Stream& stream, Stream& beside, const std::function<void(const Bucket&)>& change);
   /// Makes later work on `stream` wait for the whole last update: for all gathers and, after update_beside(), for all
   /// calls of `change`. Not collective.

@@ -82,8 +82,8 @@ HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_r
 
 /// Returns a copy of `ids`, on the same device, in which the number of each expert (HotExperts::number()) replaces its
 /// id. ids [T, K] (i32) contains the experts of each token of the ep ranks `of`: first the rows of the first rank's
-/// tokens, then the rows of the next rank's tokens. Each rank has the same number of tokens. -1 is not changed. The
-/// host reads the ids, in the read "routing: ids".
+/// tokens, then the rows of the next rank's tokens. Each rank has the same number of tokens. An id of -1 does not
+/// change. The host reads the ids, in the read "routing: ids".
 Tensor renumbered(const Tensor& ids, const HotExperts& hot, std::span<const int> of, Stream& stream);
 
 }  // namespace hexad::ep

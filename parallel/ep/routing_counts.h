@@ -44,8 +44,8 @@ struct ChunkCounts : MovedRows {
   int64_t arrived_begin = 0;   // joined rows: number of rows that have arrived in earlier chunks
   int64_t computed_begin = 0;  // joined rows: number of rows that are computed in earlier chunks
   /// [E/P + H + 1]: offsets of the grouped rows of each own expert, then of each shadow. In a routing plan of
-  /// make_local_routing_plan(), the offsets are estimates, because only the device has the exact offsets. The last one
-  /// is then the number of the chunk's rows, including the rows of dropped slots.
+  /// make_local_routing_plan(), the offsets are estimates, because only the device has the exact offsets. The last
+  /// offset is then the number of the chunk's rows, including the rows of dropped slots.
   std::vector<int64_t> offsets;
   std::vector<int64_t> shadow_offsets;  // [H + 1]: the shadows' offsets, from the first shadow row on; empty if H = 0
   int64_t rows_in_chunk = 0;            // C of this chunk, even if `offsets` covers the rows of all chunks
@@ -103,7 +103,7 @@ struct RoutingCounts {
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {
     return esp_exchange == EspExchange::direct ? *g.experts : *g.ep;
   }
-  /// Returns the two levels of this group; null if the all-to-all is a single step.
+  /// Returns the two levels of all_to_all_group(); null if the all-to-all is a single step.
   const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
     if (all_to_all != AllToAll::hierarchical) return nullptr;
     return esp_exchange == EspExchange::direct ? g.experts_nodes : g.ep_nodes;

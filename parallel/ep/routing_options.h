@@ -16,8 +16,8 @@ namespace hexad::ep {
 enum class EspExchange : uint8_t {
   gather,  // a row is sent to one etp rank, and the etp ranks gather their rows; the receiver of a row sums the addends
            // of its result
-  direct,  // a row is sent to all etp ranks by one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); its
-           // sender sums the addends that return
+  direct,  // a row is sent to all etp ranks by one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the
+           // sender of a row sums the addends that return
   replicated,  // every etp rank receives all rows, from ranks that have the same tokens; all etp ranks have the sums
 };
 

@@ -8,13 +8,13 @@ namespace hexad::ep {
 
 /// Routing plan for T local tokens with K slots each. The S slot rows are in the order that SlotOrder describes. A slot
 /// row belongs to a slot, or to a token and a rank. Grouped rows are the rows that this rank's experts compute. Each
-/// belongs to a slot. With all options, they are sorted by expert, then by the etp rank, ep rank and token of their
-/// source. Counts and offsets are i64.
+/// grouped row belongs to a slot. With all options, grouped rows are sorted by expert, then by the etp rank, ep rank
+/// and token of their source. Counts and offsets are i64.
 ///
 /// The order of all sums is fixed. First, a rank sums the results of its experts for a token in the order of the
 /// token's slots. Then the results of etp ranks are summed in the order of the ranks, on the rank that EspExchange
-/// determines. (EspExchange::replicated sums as ProcessGroup::all_reduce() does.) Finally, the rank of the token sums
-/// slot rows in the order of their first slots.
+/// determines. (EspExchange::replicated sums like ProcessGroup::all_reduce().) Finally, the rank of the token sums slot
+/// rows in the order of their first slots.
 struct RoutingPlan {
   RoutingCounts counts;    // host part
   RoutingIndices indices;  // device part

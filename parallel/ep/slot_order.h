@@ -104,7 +104,7 @@ struct Ordering {
 ///
 /// If rows belong to slots and have no padding, they are sorted on the device of the ids, and the host reads only their
 /// counts, in the read "routing: counts". If `counting` is set, the same read returns the counts of all its ranks. The
-/// call is then collective over `counting`, and `of` must contain only this rank. If rows belong to tokens, or with
+/// call is then collective over `counting`, and `of` must contain only this rank. If rows belong to tokens or have
 /// padding, the host reads the ids, in the read "routing: ids".
 ///
 /// A wrong id throws Error(communication) if `senders` is set, otherwise std::logic_error. A wrong id of another rank

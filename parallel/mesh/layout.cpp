@@ -304,9 +304,9 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
   return ranks;
 }
 
-// Returns a normal form: two sharers have equal runs in this form if and only if they have equal places. The first run
-// contains only the lowest place. Each further run has several places. A run that continues the previous run is merged
-// with it.
+// Returns a normal form of the runs. Two Sharers have equal normal forms if and only if they have equal places. The
+// first run contains only the lowest place. Each further run has several places. A run that continues the previous run
+// is merged with it.
 std::vector<Layout::Run> Layout::merged(const Sharers& sharers) {
   std::vector<Run> out{{1, 0, 1}};
   for (auto run = sharers.runs.rbegin(); run != sharers.runs.rend(); ++run) {  // in ascending order of steps

@@ -57,7 +57,7 @@ Price price(const Schedule& schedule, const StageTimes& times, const PriceOption
 /// Sources:
 /// - 1f1b, interleaved: Narayanan et al. 2021, sections 2.2.1 and 2.2.2
 /// - zb_h1: Qi et al. 2023, table 2, with F + I - W for W <= I <= F + W
-/// - dualpipe_v: DeepSeek 2025, with F&B + B - 3 * W, where F&B = F + B
+/// - dualpipe_v: DeepSeek 2025, with F&B + B - 3 * W, where B = I + W and F&B = F + B
 std::optional<double> bubble_seconds(const Schedule& schedule, const StageTimes& times, bool merge = false);
 
 }  // namespace hexad::pp

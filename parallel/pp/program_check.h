@@ -8,8 +8,8 @@
 namespace hexad::pp {
 
 /// Throws std::logic_error, which names the rank and the action, if one of these conditions does not hold:
-///   - There is one list for each rank. Its virtual stages and micro-batches exist. In an evaluation, it has only
-///     forwards.
+///   - There is one list for each rank. The virtual stages and micro-batches of a list exist. In an evaluation, a list
+///     has only forwards.
 ///   - The forward of every virtual stage and micro-batch runs exactly once. In training, its input gradient and weight
 ///     gradient also run exactly once. Each action comes after the actions on which it depends.
 ///   - Only forwards are merged. The next action after a merged forward is a backward of another micro-batch.

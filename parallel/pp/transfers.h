@@ -46,8 +46,8 @@ enum class Freeing : uint8_t { early, latest };
 /// such action, the tensor is freed at the end. By then, the rank's stream has waited for everything on which the
 /// message depends, so reusing the memory cannot close a cycle of waits.
 ///
-/// If each forward's message is answered by the message of its backward, the number of tensors kept does not depend on
-/// the number of micro-batches.
+/// The number of tensors kept does not depend on the number of micro-batches if the message of each forward is answered
+/// by the message of its backward.
 Transfers transfers(const Schedule& schedule, bool merge, Freeing freeing = Freeing::early);
 
 /// Returns the number of sums of a weight's gradient that may be in flight on rank `rank` if the first and the last

@@ -18,8 +18,8 @@ class RowGather final : public autograd::SavedTensor {
   RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream);
 
   /// Calls visit(rows, begin, end) for the rows [begin, end) of each rank, after making `stream` wait for these rows.
-  /// The order is: this rank, the higher ranks, the lower ranks, each in ascending order. `visit` must issue its work
-  /// to `stream`.
+  /// The order is: this rank, the higher ranks in ascending order, the lower ranks in ascending order. `visit` must
+  /// issue its work to `stream`.
   void for_each_part(Stream& stream,
                      const std::function<void(const Tensor& rows, int64_t begin, int64_t end)>& visit) const;
   /// Returns all rows [size * n, D], in the order of the ranks. Later work on `stream` waits until all rows have

@@ -1,8 +1,8 @@
 // Ops between two kinds of regions of a model. In one kind, tensor-parallel ranks have equal tensors. In the other
 // kind, each rank has a part of each tensor. Each op is linear, and its backward is the adjoint under two conventions.
-// If an activation is equal on all ranks, each rank has its full gradient, bitwise identical on all ranks. If each rank
-// uses the activation to compute a different part of a result, the gradient of the activation on a rank is an addend of
-// the full gradient.
+// In the first kind of region, each rank has the full gradient of an activation, and these gradients are bitwise
+// identical. In the second kind of region, each rank uses an equal activation to compute a different part of a result.
+// The gradient of the activation on a rank is then an addend of the full gradient.
 //
 // x is [rows, ...]. In a group of one rank, every op returns its input. scatter_rows() requires a number of rows that
 // is divisible by the size of the group.

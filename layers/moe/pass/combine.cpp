@@ -79,8 +79,7 @@ void Combine::add(size_t chunk, const Computed& computed, Handoff<Tensor> row_we
 }
 
 // Adds the task that undoes the grouping by expert. The task first sums the results of each row's copies if rows belong
-// to tokens. Finally, it packs the rows. It does not pack the rows if etp ranks sum them before the return, because
-// sums need unpacked rows.
+// to tokens. Finally, it packs the rows if etp ranks do not sum them before the return: such sums need unpacked rows.
 void Combine::add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   append(chunk, reordering_lane(), TaskKind::copy, "reorder",
          PassGraph::copy_cost(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),

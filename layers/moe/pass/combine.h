@@ -47,7 +47,7 @@ class Combine {
   /// Returns the slot rows: values [S, D] in the order of RoutingIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }
-  /// Returns the gathered rows of the collection, by chunk or set, then by rank.
+  /// Returns the gathered rows of the collection, sorted by chunk or set, then by rank.
   const Tensor& collected() const { return collected_; }
 
  private:

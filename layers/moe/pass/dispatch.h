@@ -15,7 +15,7 @@ struct Arrived {
   int takers = 1;  // number of tasks that take `rows` (Handoff::take_as_one_of)
 };
 
-/// Returns the routing plan's tokens, of which `own` [T, D] are this rank's. If ranks gather tokens before dispatch
+/// Returns the routing plan's tokens, of which `own` [T, D] belong to this rank. If ranks gather tokens before dispatch
 /// (Routes::gatherers), adds the task dispatch.tokens, which puts the tokens of all gatherers in place of `own`.
 Handoff<Tensor> add_token_gather(PassGraph& g, Tensor own);
 /// Returns the weights of the routing plan's tokens, taken from the op's `weights` [T, K]. If ranks gather tokens, adds

@@ -67,8 +67,8 @@ Cost ExpertTasks::cost(size_t chunk, std::span<const int64_t> offsets, const sch
 // Returns the share of the threads that computes while communication is in flight.
 double ExpertTasks::share_beside() const { return g_.routes.settings.schedule.compute_share; }
 
-// Returns the share of the threads that computes one chunk while other chunks may be in flight. If there is only one
-// chunk, it is computed by all threads.
+// Returns the share of the threads that computes one chunk while other chunks may be in flight. All threads compute a
+// single chunk.
 double ExpertTasks::share_of_chunks() const { return g_.counts.chunks.size() == 1 ? 1 : share_beside(); }
 
 // Returns a task that runs `work` on the fraction `share` of the threads or, on a GPU, of the multiprocessors

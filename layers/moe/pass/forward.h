@@ -13,7 +13,7 @@ namespace hexad::moe {
 struct ForwardKeeps {
   // Activations by chunk, or one entry if chunks are computed together; null: `offloaded` is used, or nothing is kept.
   std::vector<ChunkActivations>* all = nullptr;
-  /// Offloads the activations that the strategy of memory reuse offloads. Used instead of `all` under memory reuse. The
+  /// Offloads the activations that schedule.moe.memory_reuse selects. Used instead of `all` under memory reuse. The
   /// pass is then bounded: it combines the results of each chunk separately, for the chunk's tokens in `tokens`.
   OffloadedActivations* offloaded = nullptr;
   const std::vector<ChunkTokens>* tokens = nullptr;

@@ -46,8 +46,8 @@ class Handoff {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-/// Steps of a pass. Each function but `shared_experts` adds the tasks of one chunk to the graph. If chunks are computed
-/// together, `compute` and `weight_gradients` are called only once, with chunk 0.
+/// Steps of a pass. Each function except `shared_experts` adds the tasks of one chunk to the graph. If chunks are
+/// computed together, `compute` and `weight_gradients` are called only once, with chunk 0.
 struct PassSteps {
   std::function<void(size_t)> dispatch;
   // Adds tasks that need no rows from other ranks. Called once, before the first `compute`.

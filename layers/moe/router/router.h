@@ -100,8 +100,9 @@ class Router {
 /// weight and bias.
 class Gate {
  public:
-  /// Makes the parameter "weight" [out, in] with standard deviation model.init_std and, on request, the parameter
-  /// "logit_bias" [out] of zeros. The name "bias" is not used, because it is the name of the selection bias, a state.
+  /// Makes the parameter "weight" [out, in] with standard deviation model.init_std, and the parameter "logit_bias"
+  /// [out] of zeros if `bias` is true. The name "bias" is not used, because it is the name of the selection bias, a
+  /// state.
   Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b, bool bias = false);
   /// Returns x weight^T + logit_bias, [T, out]. Row i of x belongs to row i of the router input `in`.
   Value operator()(Tape& t, const Value& x, const RouterInput& in) const;

@@ -1,8 +1,8 @@
 // Routing weights on a rank that has all experts of its tokens. These experts multiply their activations by the weights
 // (SonicMoE, Guo et al. 2025, arXiv 2512.14080). Let W be the matrix of the product `down`, w a routing weight, and a
 // the activation. Up to rounding, W (w a) = w (W a), so the results are already weighted. Backward then needs no
-// results, because the gradient of w is the dot product of `a` and the gradient of `w a`. If experts are on several
-// ranks, they do not multiply by weights, because every row would have to be sent with its weight.
+// results, because the gradient of w is the dot product of `a` and the gradient of `w a`. Experts on several ranks do
+// not multiply by weights, because every row would have to be sent with its weight.
 #pragma once
 
 #include "layers/moe/routes/routes.h"

@@ -101,8 +101,8 @@ struct Routes {
   const comm::ProcessGroup* gatherers = nullptr;
   int64_t gathered_begin() const { return gatherers ? gatherers->rank() * (end - begin) : 0; }
   /// Tensor-parallel ranks that each send a share of the tokens to the experts, and then gather the results of all
-  /// tokens. Null with Held::apart. Also null if ranks that hold the same tokens do not divide them
-  /// (MoeSchedule::divides()). If null, the result has only tokens [begin, end).
+  /// tokens. Null with Held::apart, or if ranks that hold the same tokens do not divide them (MoeSchedule::divides()).
+  /// If null, the result has only tokens [begin, end).
   const comm::ProcessGroup* sharers = nullptr;
   /// True if each sharer holds the inputs of all tokens. The sharers then also gather the gradients of the inputs.
   bool inputs_alike = false;
@@ -113,7 +113,7 @@ struct Routes {
   const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }
   /// Returns the number of expert computations in a pass: one per chunk, or one if chunks are computed together.
   size_t computations() const { return plan.counts.merged ? 1 : plan.counts.chunks.size(); }
-  /// True if only the device knows the offsets of the experts' rows (ep::make_local_routing_plan).
+  /// True if the offsets of the experts' rows are only on the device (ep::make_local_routing_plan).
   bool is_local() const { return plan.indices.chunks.front().offsets.defined(); }
   /// True if rows belong to tokens instead of slots. Weights are then sent with the rows, because the experts' ranks
   /// multiply the results by these weights.

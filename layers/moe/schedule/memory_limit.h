@@ -1,4 +1,5 @@
-// Size of the buffers of one pass through the experts, and the number of chunks to try next if they exceed a limit.
+// Size of the buffers of one pass through the experts, and the number of chunks to try next if the buffers exceed a
+// limit.
 #pragma once
 
 #include "layers/moe/experts/experts.h"
