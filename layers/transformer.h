@@ -15,7 +15,7 @@ using autograd::CrossEntropyOptions;
 
 /// Consecutive blocks [begin, end) of a model: a virtual pipeline stage. The first part also has the embedding, before
 /// its blocks. The last part also has the final norm, head and loss, after its blocks, and then the prediction blocks.
-/// If the head is tied or there are prediction blocks, the last part also holds the embedding.
+/// The last part also holds the embedding if the head is tied or there are prediction blocks.
 struct ModelPart {
   int64_t begin, end;
   bool first, last;
@@ -48,7 +48,7 @@ class Transformer {
   };
   /// Runs the forward pass of a micro-batch through parts()[part]. `input` is the output of the previous part; the
   /// first part ignores `input`. The loss is the sum of the cross-entropy over this rank's targets, and is equal on all
-  /// tp ranks. If `row_losses` is not null, it receives the loss of each row, [rows].
+  /// tp ranks. `row_losses` receives the loss of each row, [rows], if it is not null.
   PartOutput forward(Tape& t, const ForwardContext& context, size_t part, const Value& input,
                      const TrainOptions& options, Tensor* row_losses = nullptr) const;
   /// Like forward(), for a rank that has the whole model.

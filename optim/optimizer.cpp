@@ -62,7 +62,7 @@ device::IssueLog* log_of(const Tensor& t) {
 }
 
 // Returns the bytes that an update moves: it reads and writes `main` and the states, reads the gradient, and writes the
-// weights if they are not `main`. If `main` contains rests, which are bf16, the update also reads the weights.
+// weights if they are not `main`. The update also reads the weights if `main` contains rests, which are bf16.
 int64_t bytes_of(const Slice& s) {
   int64_t bytes = 2 * s.main.bytes() + s.gradient.bytes();
   for (const Tensor& state : s.states) bytes += 2 * state.bytes();

@@ -19,8 +19,8 @@ using autograd::ParameterSet;
 
 /// Stores the main weights and the states of the update rule, for the elements of each parameter that this rank owns.
 /// They are flat tensors in the accumulator dtype. States may instead be bf16 (optim.moment_dtype), and main weights
-/// may be stored as rests (optim.main_weights). If the model's weights have the accumulator dtype, they serve as the
-/// main weights. Frozen parameters have neither main weights nor states.
+/// may be stored as rests (optim.main_weights). The model's weights serve as the main weights if they have the
+/// accumulator dtype. Frozen parameters have neither main weights nor states.
 class Optimizer {
  public:
   /// Uses the rule in `rules` whose name is config.name. With StateOffload::file, the states and separate main weights

@@ -21,9 +21,9 @@ using device::Stream;
 using tensor::Tensor;
 
 /// Part of a parameter that one update changes on this rank: flat tensors of the same length. `main` and `states` are
-/// in the accumulator dtype, `gradient` in this dtype or in bf16. If optim.moment_dtype is bf16, the states are in
-/// bf16, and `place` and `rounding_key` determine their rounding (kernels::AdamwSlice). If optim.main_weights is rest
-/// and the weights are bf16, `main` contains the rests of f32 main weights (optim/rests.h).
+/// in the accumulator dtype, `gradient` in this dtype or in bf16. The states are in bf16 if optim.moment_dtype is bf16;
+/// `place` and `rounding_key` then determine their rounding (kernels::AdamwSlice). `main` contains the rests of f32
+/// main weights if optim.main_weights is rest and the weights are bf16 (optim/rests.h).
 struct Slice {
   Tensor main;                   // main weights, which the rule updates
   std::vector<Tensor> states{};  // one tensor for each name in UpdateRule::states_of(), in that order

@@ -15,8 +15,8 @@ namespace hexad::layers {
 ///   - "gate" with attention_gate: the sigmoid of the gate multiplies the attention
 ///   - "q_norm" and "k_norm", both [C], with qk_norm head
 ///   - "q_norm" [H C] and "k_norm" [G C] with qk_norm all_heads
-/// H: number of query heads. G: number of key/value heads. C: size of a head. Heads are split over tp ranks, and
-/// tokens over cp ranks. If there are fewer key/value heads than tp ranks, several ranks hold the same head. With
+/// H: number of query heads. G: number of key/value heads. C: size of a head. Heads are split over tp ranks, and tokens
+/// over cp ranks. Several tp ranks hold the same key/value head if there are fewer key/value heads than tp ranks. With
 /// model.temperature, blocks without rotary positions multiply the queries by the factor of TemperatureConfig.
 class Attention : public SelfAttention {
  public:

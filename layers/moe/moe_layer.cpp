@@ -173,7 +173,7 @@ bool MoeLayer::balances_choices() const {
 }
 
 // Returns the fractions f_e [scopes, E]: the share of a scope's assignments that chose expert e, before drops, over all
-// ranks that share the scope. If balances_choices() is false, the scope is the previous global batch. Otherwise, also
+// ranks that share the scope. The scope is the previous global batch if balances_choices() is false. Otherwise, also
 // adds this rank's assignments to `totals` [E] if `totals` is defined.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                                   Stream& stream) const {
@@ -192,8 +192,8 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
                            const ForwardContext& context, const RouterStatistics::Sums& sums) const {
-  // The recipe's coefficients apply to the mean over the model's MoE layers. If all tp ranks route the same rows, each
-  // rank computes the whole gradient, but counts only 1 / tp of the loss.
+  // The recipe's coefficients apply to the mean over the model's MoE layers. Each rank computes the whole gradient, but
+  // counts only 1 / tp of the loss, if all tp ranks route the same rows.
   const auto use = [&](double coefficient, const Tensor& total) {
     return LossUse{.weight = coefficient * (1.0 / static_cast<double>(moe_layers_)),
                    .share = r.held == Held::alike ? 1.0 / tensor_.group->size() : 1.0,
@@ -284,7 +284,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const auto count_own = [&](const Tensor& totals) {
     kernels_of(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
   };
-  // If the balancing loss counts the choices, expert_fractions() adds them to the statistics instead.
+  // expert_fractions() adds the choices to the statistics instead if the balancing loss counts them.
   if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
   if (statistics && config_.experts_choose()) {
     const int64_t choices = tokens_->rank() == 0 ? number_of_choices(config_, context.batch) : 0;

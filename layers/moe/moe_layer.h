@@ -85,8 +85,8 @@ class MoeLayer {
   Routed all_rows(int64_t rows) const;
   /// Returns the rows to route. `rows` is the number of rows of x.
   Routed routed(int64_t rows) const;
-  /// Returns the result of the shared experts for x. If the model has a gate for them, multiplies the result by the
-  /// gate.
+  /// Returns the result of the shared experts for x. Multiplies the result by the gate if the model has a gate for
+  /// shared experts.
   Value shared_result(Tape& t, const Value& x, const ForwardContext& context) const;
   /// Returns the work of the shared experts (if any) and of `dense` (may be null) for `x`. At least one of the two must
   /// exist. `compute` does the work.

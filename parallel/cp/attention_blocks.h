@@ -14,8 +14,8 @@ struct BlockPair {
 };
 /// Returns the pairs of halves in which queries of split.rank attend to keys of rank `owner`. In causal attention of
 /// several ranks without a window, there are two pairs for another rank's keys. There are three pairs for the rank's
-/// own keys, and two of these pairs are diagonal. Every rank then has the same amount of work. If `window` is not 0,
-/// omits pairs in which every key is at least `window` positions before every query.
+/// own keys, and two of these pairs are diagonal. Every rank then has the same amount of work. Omits pairs in which
+/// every key is at least `window` positions before every query if `window` is not 0.
 std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal, int64_t window = 0);
 
 /// Computes softmax(scale q k^T) v over all keys that have been added so far, in the accumulator dtype (acc). Partial

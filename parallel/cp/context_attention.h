@@ -19,7 +19,7 @@ struct ContextAttention {
   double scale = 1;            // factor of the scores q k^T, such as 1 / sqrt(C)
   bool deterministic = false;  // true: results are bitwise identical in every run
   /// i32 [R], one entry for each local row. The row attends to positions [first, last) of its sequence, which are the
-  /// document of the row. If these tensors are undefined, each row attends to its whole sequence.
+  /// document of the row. Each row attends to its whole sequence if these tensors are undefined.
   Tensor first = {}, last = {};
   int64_t documents = 0;   // number of documents; see kernels::AttentionShape
   int64_t window = 0;      // a query at position p attends only to positions above p - window; 0: no window
@@ -48,7 +48,7 @@ void connect_ring(const comm::ProcessGroup& group, device::Device device);
 
 /// True if every rank can have the same number of query heads, together with the key heads that these queries read.
 /// This requires that `heads` is a multiple of `ranks` and of `key_heads`, and that `key_heads` is a multiple or a
-/// divisor of `ranks`. If `key_heads` is a divisor, each rank has a copy of one key head.
+/// divisor of `ranks`. Each rank has a copy of one key head if `key_heads` is a divisor.
 bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 
 }  // namespace hexad::cp

@@ -16,8 +16,8 @@ struct DeltaRows {
   Tensor first{};  // i32 [R]: first position of each row's document; undefined: a document is a whole sequence
 };
 
-/// Returns the causal convolution of x[R, N] with weight[N, W], followed by SiLU (kernels::CausalConvKernels). If there
-/// are several ranks, a piece must have at least W - 1 tokens. A rank sends the last W - 1 rows of its pieces to the
+/// Returns the causal convolution of x[R, N] with weight[N, W], followed by SiLU (kernels::CausalConvKernels). A piece
+/// must have at least W - 1 tokens if there are several ranks. A rank sends the last W - 1 rows of its pieces to the
 /// ranks of the next pieces. Collective, in forward and in backward.
 Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows& rows);
 

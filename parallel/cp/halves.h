@@ -12,7 +12,7 @@ namespace hexad::cp {
 /// One tensor for each half of a rank. The second tensor is undefined if the rank has only one half.
 using Halves = std::array<Tensor, 2>;
 
-/// Returns the rows of half `half` of this rank. `rows` has the rows of all halves. If `rows` is undefined, the result
+/// Returns the rows of half `half` of this rank. `rows` has the rows of all halves. The result is undefined if `rows`
 /// is undefined.
 inline Tensor half_of(const Tensor& rows, const ContextSplit& split, int half) {
   return rows.defined() ? rows.slice(0, half * split.half_rows(), (half + 1) * split.half_rows()) : Tensor();

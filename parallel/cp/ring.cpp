@@ -58,7 +58,7 @@ class TravellingBlock {
 
 // Gradients of keys and values, which travel around the ring one step behind their block. The sum of the earlier ranks
 // arrives while this rank computes its own contribution. The new sum is sent while this rank computes its contribution
-// to the next block. After as many steps as there are ranks, a gradient reaches the owner of the block.
+// to the next block. A gradient reaches the owner of the block after as many steps as there are ranks.
 class TravellingGradient {
  public:
   TravellingGradient(const Tensor& block, const comm::ProcessGroup& group, Stream& stream)

@@ -65,8 +65,8 @@ class BucketPlan {
     // as if they had gradients.
     int64_t unit_bytes = 1 << 22;
   };
-  /// Assigns the shards of every parameter. If a group has ranks of two stages (for a tied embedding), the weights of
-  /// its buckets are not sharded, because both stages would have to gather these weights at the same time.
+  /// Assigns the shards of every parameter. The weights of a bucket are not sharded if its group has ranks of two
+  /// stages (for a tied embedding), because both stages would have to gather these weights at the same time.
   BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const Options& options);
   BucketPlan(const BucketPlan&) = delete;
   BucketPlan& operator=(const BucketPlan&) = delete;

@@ -50,8 +50,8 @@ void GradientBuckets::bind(State& s) {
   }
 }
 
-// Binds memory for the gradient of `p`. If sums are rounded, this is separate memory, in which several contributions
-// are summed. Otherwise, binds the gradients of all parameters of the bucket to the memory of the bucket.
+// Binds memory for the gradient of `p`: separate memory, in which several contributions are summed, if sums are
+// rounded. Otherwise, binds the gradients of all parameters of the bucket to the memory of the bucket.
 void GradientBuckets::allocate_gradient(Parameter& p) {
   State& s = states_[plan_.place(p).bucket];
   if (rounded(s))
@@ -61,8 +61,8 @@ void GradientBuckets::allocate_gradient(Parameter& p) {
   for (const auto& e : s.bucket->entries) e.parameter->bind_gradient(Bucket::view(s.memory, e));
 }
 
-// Returns the memory for the only contribution of a micro-batch to the gradient of `p`. If sums are rounded, the matrix
-// product that writes the contribution also rounds it.
+// Returns the memory for the only contribution of a micro-batch to the gradient of `p`. The matrix product that writes
+// the contribution also rounds it if sums are rounded.
 GradientTarget GradientBuckets::only_contribution(Parameter& p) {
   const auto [bucket, entry] = plan_.place(p);
   State& s = states_[bucket];
@@ -176,8 +176,8 @@ void GradientBuckets::bound(State& s, int64_t filled, Stream& stream) {
   while (std::ssize(s.reductions) > most) settle_first(s, stream);
 }
 
-// Adds the results that have arrived to the owned pieces, in the order of the reductions. If `wait` is true, makes the
-// stream wait for all reductions of the bucket, and adds all their results.
+// Adds the results that have arrived to the owned pieces, in the order of the reductions. Makes the stream wait for all
+// reductions of the bucket, and adds all their results, if `wait` is true.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) settle_first(s, stream);
 }

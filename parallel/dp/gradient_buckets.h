@@ -19,8 +19,8 @@ enum class Contribution : uint8_t { more, last };
 /// Dtype in which gradients are stored and summed over ranks.
 /// - accumulator: the accumulator dtype.
 /// - rounded: the dtype of the weights. With bf16, memory and traffic are half as large. Within a micro-batch, a
-///   gradient is still summed in the accumulator dtype and rounded once. If there is a single contribution, the matrix
-///   product that writes the contribution also rounds it. Several contributions are first summed in separate memory.
+///   gradient is still summed in the accumulator dtype and rounded once. The matrix product that writes a contribution
+///   also rounds the contribution if there is no other. Several contributions are first summed in separate memory.
 enum class Sums : uint8_t { accumulator, rounded };
 
 /// Owner of the memory of the gradients of a bucket plan. Frozen parameters have no gradients. All ranks reduce the

@@ -68,9 +68,9 @@ struct HotRule {
 };
 
 /// Returns the hot experts: the experts whose load is at least the minimum load of `rule`. The number of hot experts is
-/// at most the number of own experts of a rank. Shadows therefore need no more memory than a rank's own weights. If too
-/// many experts have the minimum load, the experts with the highest loads are hot. Among experts with equal loads, the
-/// experts with the lowest ids are hot.
+/// at most the number of own experts of a rank. Shadows therefore need no more memory than a rank's own weights. Only
+/// the experts with the highest loads are hot if too many experts have the minimum load. Among experts with equal
+/// loads, the experts with the lowest ids are hot.
 HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule& rule);
 
 /// Returns the hot experts of the slots that all ranks of `sources` send. ids [T, K] (i32, on the host; -1: dropped)

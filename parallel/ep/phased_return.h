@@ -1,5 +1,5 @@
-// Return of rows in phases, after a dispatch in one all-to-all: Parm's SAA (section III-D). While the rows of one phase
-// return, tensor-parallel ranks can gather the rows of the previous phase.
+// Return of rows in phases, after a dispatch in one all-to-all: Parm's SAA (section III-D). Tensor-parallel ranks can
+// gather the rows of one phase while the rows of the next phase return.
 #pragma once
 
 #include <span>
@@ -26,8 +26,8 @@ namespace hexad::ep {
 class ReturnOrder {
  public:
   /// Makes the order with `phases` phases, or with the next lower legal number of phases. Legal numbers are 1 to the
-  /// number of ep ranks, and this number times `fan`. One ep rank returns all rows in one phase. `node_of_rank` has the
-  /// node of each ep rank.
+  /// number of ep ranks, and this number times `fan`. All rows return in one phase if there is one ep
+  /// rank. `node_of_rank` has the node of each ep rank.
   ReturnOrder(std::span<const int> node_of_rank, int fan, int phases);
 
   int phases() const { return phases_; }

@@ -49,9 +49,9 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
                        const comm::ProcessGroup& group);
 
 /// Checks that rank `rank` of `group` lists as many joined rows in each chunk as it has counted. `listed` and `counted`
-/// contain one number per chunk. If `returning` is true, the numbers count the rows that return in the chunk;
-/// otherwise, they count the rows that are sent in the chunk. Throws Error(communication), which names the rank and the
-/// chunk, if a number is wrong.
+/// contain one number per chunk. The numbers count the rows that return in the chunk if `returning` is true, and
+/// otherwise the rows that are sent in the chunk. Throws Error(communication), which names the rank and the chunk, if a
+/// number is wrong.
 void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t> counted, bool returning, int rank,
                        const comm::ProcessGroup& group);
 

@@ -56,8 +56,8 @@ struct ReceivedCounts {
 /// - Rows are exchanged in two steps, or etp ranks gather rows.
 const comm::ProcessGroup* counting_group(const ExpertGroups& groups, const RoutingOptions& options);
 
-/// Returns the numbers of slots that this rank receives, and of rows that every rank sends. If the order has no
-/// SlotOrder::everyones_counts, first exchanges the full matrix of counts, by expert. This exchange is collective over
+/// Returns the numbers of slots that this rank receives, and of rows that every rank sends. First exchanges the full
+/// matrix of counts, by expert, if the order has no SlotOrder::everyones_counts. This exchange is collective over
 /// ExpertGroups::sources(), and its tensors are on `device`, which must be a host device. Throws Error(communication)
 /// if another rank sent wrong counts.
 ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& groups, const RoutingOptions& options,

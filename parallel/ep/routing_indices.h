@@ -18,7 +18,7 @@ struct ChunkIndices {
   Tensor source;   // [C] i64: index of the arrived row from which each computed row is copied
   Tensor entry;    // [C] i64: index of the slot of each computed row among the [R, M] slots of the arrived rows
   Tensor reduced;  // [R, M] i64: indices of the grouped rows whose sum is returned for each arrived row; -1: none
-  // If rows are joined, `source` and `entry` are indices among the arrived rows of all chunks. `reduced` then has one
+  // `source` and `entry` are indices among the arrived rows of all chunks if rows are joined. `reduced` then has one
   // entry for each row that returns in the chunk, with indices among the grouped rows of all chunks.
   Tensor returned;  // i64: index of the arrived row of each row that returns in the chunk; undefined if not joined
 

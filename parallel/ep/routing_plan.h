@@ -22,9 +22,9 @@ struct RoutingPlan {
 
 /// Makes the routing plan for `order`, which must have been made with the same options. Index tensors are on the device
 /// of the tensors of `order`. Collective over the groups. The ranks exchange their counts by chunk and expert (the full
-/// matrix) if `order` does not have the counts of all ranks. If rows belong to tokens, the ranks also exchange the
-/// experts of each row. Throws Error(communication) if another rank sent wrong counts or experts, and std::logic_error
-/// if the options contradict each other.
+/// matrix) if `order` does not have the counts of all ranks. The ranks also exchange the experts of each row if rows
+/// belong to tokens. Throws Error(communication) if another rank sent wrong counts or experts, and std::logic_error if
+/// the options contradict each other.
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const RoutingOptions& options,
                               Stream& stream);
 

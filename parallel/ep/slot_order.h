@@ -102,10 +102,10 @@ struct Ordering {
 /// same number of tokens. Each id is in [0, experts), or -1 for a dropped slot, and the experts of a token are
 /// distinct. `stream` must be the compute lane.
 ///
-/// If rows belong to slots and have no padding, they are sorted on the device of the ids, and the host reads only their
-/// counts, in the read "routing: counts". If `counting` is set, the same read returns the counts of all its ranks. The
-/// call is then collective over `counting`, and `of` must contain only this rank. If rows belong to tokens or have
-/// padding, the host reads the ids, in the read "routing: ids".
+/// The host reads the ids, in the read "routing: ids", if rows belong to tokens or have padding. Otherwise, the rows
+/// are sorted on the device of the ids, and the host reads only their counts, in the read "routing: counts". This read
+/// returns the counts of all ranks of `counting` if `counting` is set. The call is then collective over `counting`, and
+/// `of` must contain only this rank.
 ///
 /// A wrong id throws Error(communication) if `senders` is set, otherwise std::logic_error. A wrong id of another rank
 /// of `counting` throws Error(communication). Also throws std::logic_error if a token names an expert twice, provided

@@ -66,8 +66,8 @@ class OrderReader {
   const std::string& wrong() const { return wrong_; }
   const std::vector<Axis>& axes() const { return axes_; }
 
-  /// Returns a legal order. Missing axes replace wrong words. If there are no wrong words left, a missing axis is
-  /// inserted after its predecessor in the usual order.
+  /// Returns a legal order. Missing axes replace wrong words. A missing axis is inserted after its predecessor in the
+  /// usual order if there are no wrong words left.
   std::vector<Axis> nearest() const {
     std::vector<std::optional<Axis>> slots = slots_;
     for (const Axis axis : AxisOrder::usual) {

@@ -40,8 +40,8 @@ class AxisOrder {
   /// Default order of Megatron-Core. Suggestions insert missing axes in this order.
   static constexpr Axes usual{Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
 
-  /// Reads a text such as "tp-cp-ep-dp-pp". If an axis is unknown, repeated or missing, throws IllegalLayout with the
-  /// key parallel.order and the nearest legal order.
+  /// Reads a text such as "tp-cp-ep-dp-pp". Throws IllegalLayout, with the key parallel.order and the nearest legal
+  /// order, if an axis is unknown, repeated or missing.
   explicit AxisOrder(std::string_view text);
 
   const Axes& axes() const { return axes_; }

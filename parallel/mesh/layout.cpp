@@ -88,8 +88,8 @@ bool gives_one_stage(const AxisOrder& order, const Layout& layout) {
          before_pp(order, MeshView::dense, layout).ranks == before_pp(order, MeshView::expert, layout).ranks;
 }
 
-// Returns the order with pp moved to the nearest index at which every rank has the same stage in both views. If two
-// indices are equally near, uses the larger index.
+// Returns the order with pp moved to the nearest index at which every rank has the same stage in both views. Uses the
+// larger index if two indices are equally near.
 AxisOrder with_legal_pp(const AxisOrder& order, const Layout& layout) {
   const auto last = static_cast<int>(order.axes().size()) - 1, now = static_cast<int>(order.place_of(Axis::pp));
   for (int distance = 1; distance <= last; ++distance)
@@ -141,7 +141,7 @@ Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansio
 void Layout::place_by_expansion() {
   const int dp = size(Axis::dp), cp = size(Axis::cp), tp = size(Axis::tp), ep = size(Axis::ep), etp = size(Axis::etp);
   const int experts = ep * etp;
-  // If ep x etp divides tp, both expansions give the same layout.
+  // Both expansions give the same layout if ep x etp divides tp.
   const bool inside_tp = tp % experts == 0;
   const bool horizontal_fits = inside_tp || (experts % tp == 0 && dp % (experts / tp) == 0);
   if (expansion_ == Expansion::automatic)
@@ -246,8 +246,8 @@ std::vector<int> Layout::token_sharers(int rank) const { return ranks_along(Axis
 
 std::vector<int> Layout::expert_sharers(int rank) const { return ranks_along(Axis::ep, Axis::etp, rank); }
 
-// Returns the run of coordinates along the axis `tensor` whose ranks have the same piece as coordinate `mine`. If there
-// are fewer pieces than ranks, adjacent ranks have the same piece. With Copies::partial, contains only `mine` if the
+// Returns the run of coordinates along the axis `tensor` whose ranks have the same piece as coordinate `mine`. Adjacent
+// ranks have the same piece if there are fewer pieces than ranks. With Copies::partial, contains only `mine` if the
 // gradient is not partial along this axis.
 Layout::Run Layout::same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const {
   const bool partial = std::find(placement.partial.begin(), placement.partial.end(), tensor) != placement.partial.end();

@@ -94,8 +94,8 @@ class Layout {
   /// (ep coordinate p, etp coordinate j).
   std::vector<int> expert_sharers(int rank) const;
   /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. For dense layers, their
-  /// coordinates differ along dp and cp; for experts, along edp. If the placement declares the gradient partial along
-  /// an axis, the coordinates of ranks with the same piece also differ along this axis.
+  /// coordinates differ along dp and cp; for experts, along edp. The coordinates of ranks with the same piece also
+  /// differ along an axis if the placement declares the gradient partial along this axis.
   std::vector<int> reducers(const Placement& placement, int rank) const;
   /// Returns the ranks of `rank`'s stage that have the same piece as `rank`, in ascending order, even if they are not
   /// in reducers(). For a piece that the first and the last stage share, also includes ranks of the other stage.
@@ -108,8 +108,8 @@ class Layout {
   bool first_holder(const Placement& placement, int rank) const;
   /// True if every etp group is part of a tp group. The ranks of a tp group have the same tokens.
   bool etp_inside_tp() const;
-  /// Returns a text like "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)". If there is an order,
-  /// the text ends in "(order tp-cp-ep-dp-pp)".
+  /// Returns a text like "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)". The text ends in
+  /// "(order tp-cp-ep-dp-pp)" if there is an order.
   std::string to_string() const;
 
  private:

@@ -60,8 +60,8 @@ void ParameterCalls::end_use(size_t number) {
   });
 }
 
-// Records the call if only_contribution() does not make it. If only_contribution() makes the call, a repetition of
-// only_contribution() requests the memory.
+// Records the call if only_contribution() does not make it. Otherwise, a repetition of only_contribution() requests the
+// memory.
 void ParameterCalls::allocate_gradient(GradientStorage& gradients, Parameter& p) {
   const IssueLog::InnerCall inner(log_);
   if (inner.recorded())

@@ -39,16 +39,15 @@ void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Devic
 /// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. Receives are posted in the order
 /// in which the peer sends, most of them one action before they are needed (transfers.h). Sends do not block the rank.
 /// Between two virtual stages on the same rank, no message is sent: the tensor is passed on. Later work on the compute
-/// lane waits until all messages of this rank have been sent. If host threads send the messages, the calling thread
-/// also waits until all messages have been sent.
+/// lane waits until all messages of this rank have been sent. The calling thread also waits until all messages have
+/// been sent if host threads send them.
 ///
-/// If `fibers` is not null, the two actions of a merged pair alternate, and a pair begins when both inputs have
-/// arrived. If `fibers` is null, all actions run one after the other. `fibers` must be null exactly if `schedule.merge`
-/// is false.
+/// The two actions of a merged pair alternate if `fibers` is not null, and a pair begins when both inputs have arrived.
+/// All actions run one after the other if `fibers` is null. `fibers` must be null exactly if `schedule.merge` is false.
 void run(const CheckedSchedule& schedule, const comm::ProcessGroup& pp, StageWork& work, device::Device device,
          schedule::Fibers* fibers = nullptr);
-/// Checks the schedule and runs it. If check() rejects the schedule, every rank throws std::logic_error before it
-/// computes or sends anything.
+/// Checks the schedule and runs it. Every rank throws std::logic_error before it computes or sends anything if check()
+/// rejects the schedule.
 void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, device::Device device,
          schedule::Fibers* fibers = nullptr);
 

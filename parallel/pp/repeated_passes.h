@@ -33,7 +33,7 @@ class PassesDiffer : public std::runtime_error {
 /// micro-batches, because its contributions replace the old values of gradients. The weight gradients of some of the
 /// other micro-batches may be delayed (dualpipe_v). In each virtual stage, the first micro-batch of each kind is
 /// recorded, except micro-batches before `first_recorded`. The recording step already repeats the passes of later
-/// micro-batches. If micro-batch 0 is not recorded, it runs in all steps.
+/// micro-batches. Micro-batch 0 runs in all steps if it is not recorded.
 ///
 /// A step with repeated passes logs the same operations as a step that runs all passes under two conditions: all
 /// micro-batches except the first make the same calls to the log, and the first micro-batch makes the same calls in all
@@ -46,8 +46,8 @@ class PassesDiffer : public std::runtime_error {
 ///   reduction. The repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
 ///
 /// After the recording step, no pass is repeated in three cases:
-/// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end. If only passes of
-///   micro-batch 0 do so, the passes of all other micro-batches are repeated.
+/// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end. The passes of all
+///   other micro-batches are repeated if only passes of micro-batch 0 do so.
 /// - A virtual stage has passes of a kind that was not recorded.
 /// - In a virtual stage, a micro-batch other than 0 comes first.
 class RepeatedPasses {

@@ -17,7 +17,7 @@ struct ModelCosts {
 
 /// Returns the number of layers of each virtual stage, in the order of the model; each is at least one. Minimises the
 /// cost of the most expensive stage, including embedding and head. Among splits with equal maximum, minimises the sum
-/// of squares, which balances the other stages. If several splits remain, prefers more layers in the first stages.
+/// of squares, which balances the other stages. Prefers more layers in the first stages if several splits remain.
 /// Throws std::logic_error if there is no stage, or if there are fewer layers than stages.
 std::vector<int64_t> balanced_split(const ModelCosts& costs, int stages);
 

@@ -11,10 +11,10 @@ namespace hexad::pp {
 
 /// The points at which each rank posts receives and frees the tensors that it sends.
 ///
-/// A device sends a tensor after the host has called send, and only once the peer has posted the receive. If the tensor
-/// is freed earlier, its memory can be reused immediately. But the stream that reuses the memory waits until the tensor
-/// has been sent (device::cuda::Blocks). A rank that frees too early may therefore cause a deadlock. Its next tensor
-/// then waits until the peer posts a receive, but the peer first waits for this next tensor.
+/// A device sends a tensor after the host has called send, and only once the peer has posted the receive. The memory of
+/// the tensor can be reused immediately if the tensor is freed earlier. But the stream that reuses the memory waits
+/// until the tensor has been sent (device::cuda::Blocks). A rank that frees too early may therefore cause a deadlock.
+/// Its next tensor then waits until the peer posts a receive, but the peer first waits for this next tensor.
 struct Transfers {
   /// Work of a rank before it computes an action, in this order. A merged pair counts as one action, its forward.
   struct Before {
@@ -42,8 +42,8 @@ enum class Freeing : uint8_t { early, latest };
 /// its messages.
 ///
 /// With Freeing::early, a tensor that is not freed at once is freed at the first action whose inputs depend on all work
-/// that the peer does before it posts the receive. The tensor is freed once these inputs have arrived. If there is no
-/// such action, the tensor is freed at the end. By then, the rank's stream has waited for everything on which the
+/// that the peer does before it posts the receive. The tensor is freed once these inputs have arrived. The tensor is
+/// freed at the end if there is no such action. By then, the rank's stream has waited for everything on which the
 /// message depends, so reusing the memory cannot close a cycle of waits.
 ///
 /// The number of tensors kept does not depend on the number of micro-batches if the message of each forward is answered

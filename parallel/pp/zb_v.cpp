@@ -1,6 +1,6 @@
 // ZB-V (Qi et al. 2023, "Zero bubble pipeline parallelism", section 6): two virtual stages per rank, placed in a V. A
-// forward ends on the rank where it began. This rank can therefore start the first backward immediately. If forward,
-// input gradient and weight gradient take the same time, a rank never waits after its first action. A rank keeps the
+// forward ends on the rank where it began. This rank can therefore start the first backward immediately. A rank never
+// waits after its first action if forward, input gradient and weight gradient take the same time. A rank keeps the
 // activations of at most 2 x ranks virtual stages, which need as much memory as the activations in 1F1B.
 #include <algorithm>
 

@@ -67,8 +67,9 @@ class ExpertWeights {
   Tensor output(Stream& s, const ExpertActivations& activations, const RowGroups& groups) const;
 
   /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. Does not
-  /// compute weight gradients; see Experts::weight_gradients. If `activations` has routing weights, also writes their
-  /// gradient to `dweights` [R] acc, and recomputes `activated`. Otherwise, `dweights` must be undefined.
+  /// compute weight gradients; see Experts::weight_gradients. Also recomputes `activated`, and writes the gradient of
+  /// the routing weights to `dweights` [R] acc, if `activations` has routing weights. Otherwise, `dweights` must be
+  /// undefined.
   ExpertGradients input_gradients(Stream& s, ExpertActivations& activations, const Tensor& doutput,
                                   const RowGroups& groups, const Tensor& dweights) const;
   /// The three steps of input_gradients() for activations without weights:

@@ -55,16 +55,16 @@ class Experts {
   void shadow_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups, ShadowGradients& out) const;
   /// Gradients for rows whose results are multiplied by routing weights: out[t] += weights[r] result[r], where t is the
-  /// token of row r. If etp > 1, both tensors are only this etp rank's addends of the gradients.
+  /// token of row r. Both tensors are only this etp rank's addends of the gradients if etp > 1.
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
     Tensor weights;  // gradient of the routing weights, [R]
   };
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. `doutput`
   /// is the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator dtype.
-  /// `activations` is overwritten; its `activated` is not read. If `groups` has shadows and `shadows` is not null, adds
-  /// the gradients of the shadows' weights to `shadows`. Needs memory for one tensor [R, F] and for one block of rows
-  /// of another such tensor, in addition to the arguments and the result.
+  /// `activations` is overwritten; its `activated` is not read. Adds the gradients of the shadows' weights to `shadows`
+  /// if `groups` has shadows and `shadows` is not null. Needs memory for one tensor [R, F] and for one block of rows of
+  /// another such tensor, in addition to the arguments and the result.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups,
                              ShadowGradients* shadows = nullptr) const;

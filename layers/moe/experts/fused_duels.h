@@ -15,7 +15,7 @@ struct FusedDuels {
 };
 
 /// Choice between separate kernel calls and one call in a direction. One call requires Experts::can_fuse(), grouped
-/// products, and no shadows. If `duel` is not null, `fused` is ignored: Duel::contest() returns the results of separate
+/// products, and no shadows. `fused` is ignored if `duel` is not null: Duel::contest() returns the results of separate
 /// calls, and may also run the single call.
 struct FusedChoice {
   bool fused = false;

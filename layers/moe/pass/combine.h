@@ -9,7 +9,7 @@
 namespace hexad::moe {
 
 /// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot
-/// rows. If rows return in phases (RoutingCounts::phased), add_phased_return() adds the tasks from combine.a2a on.
+/// rows. add_phased_return() adds the tasks from combine.a2a on if rows return in phases (RoutingCounts::phased).
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
 ///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
 ///                            rows are joined; omitted if nothing changes or if a later task packs the rows
@@ -32,15 +32,15 @@ class Combine {
   /// this object.
   Combine(PassGraph& g, Options options);
 
-  /// Adds the tasks of a chunk. If rows belong to tokens, the results are multiplied by `row_weights` [R, M] before
-  /// they are summed; undefined: not multiplied.
+  /// Adds the tasks of a chunk. The results are multiplied by `row_weights` [R, M] before they are summed if rows
+  /// belong to tokens; undefined: not multiplied.
   void add(size_t chunk, const Computed& computed, Handoff<Tensor> row_weights);
 
   // Call the next four functions only in a pass that is not bounded, once its rows have returned.
   /// Sums the slot rows of each of this rank's own tokens, as the last step of the pass: out[t] = sum_k weights[t, k] *
   /// row of slot (t, k), plus row t of each of `addends`. `out` [Routes::end - Routes::begin, D] and the addends have
-  /// one row per own token. `weights` [T, K] has one row per own token or per token of the result. If `weights` is
-  /// undefined, all weights are 1.
+  /// one row per own token. `weights` [T, K] has one row per own token or per token of the result. All weights are 1 if
+  /// `weights` is undefined.
   void sum_own_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;
   /// Sums the gathered rows of all tokens of the result in the same way. Requires a RowCollection.
   void sum_collected_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;

@@ -15,12 +15,12 @@ struct Arrived {
   int takers = 1;  // number of tasks that take `rows` (Handoff::take_as_one_of)
 };
 
-/// Returns the routing plan's tokens, of which `own` [T, D] belong to this rank. If ranks gather tokens before dispatch
-/// (Routes::gatherers), adds the task dispatch.tokens, which puts the tokens of all gatherers in place of `own`.
+/// Returns the routing plan's tokens, of which `own` [T, D] belong to this rank. Adds the task dispatch.tokens if ranks
+/// gather tokens before dispatch (Routes::gatherers). This task puts the tokens of all gatherers in place of `own`.
 Handoff<Tensor> add_token_gather(PassGraph& g, Tensor own);
-/// Returns the weights of the routing plan's tokens, taken from the op's `weights` [T, K]. If ranks gather tokens, adds
-/// the task dispatch.weights, which gathers the weights of all gatherers. Otherwise, returns the rows of this rank's
-/// own tokens.
+/// Returns the weights of the routing plan's tokens, taken from the op's `weights` [T, K]. Adds the task
+/// dispatch.weights, which gathers the weights of all gatherers, if ranks gather tokens. Otherwise, returns the rows of
+/// this rank's own tokens.
 Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
 
 /// Weights [W, M] of the M slots of each of the W rows to send, if rows are sent with weights (wire_weights()). The

@@ -152,7 +152,7 @@ GradientRows rows_to_weight(const Routes& routes, const Handoff<Tensor>& dtokens
 
 // Accumulates the gradients of the op's inputs on ranks that do not gather these gradients. `combine` has the gradients
 // of the slot rows. `dweights` are the gradients of the routing plan's weights. The gradient of a token is the sum over
-// its slots. If each token is computed `copies` times, both gradients are multiplied by `copies`. Later, the router's
+// its slots. Both gradients are multiplied by `copies` if each token is computed `copies` times. Later, the router's
 // pullbacks receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Combine& combine, const Tensor& dweights, Backward& b) {
   const auto& pointwise = kernels_of(dout).pointwise;
@@ -204,8 +204,8 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
   b.accumulate(1, all_dweights.take());
 }
 
-// Runs the backward pass with the kept activations, which `work` contains. If weight gradients are delayed, also stores
-// the remaining inputs of the weight gradients in `work`.
+// Runs the backward pass with the kept activations, which `work` contains. Also stores the remaining inputs of the
+// weight gradients in `work` if weight gradients are delayed.
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;

@@ -16,11 +16,11 @@ struct PassResult {
 
 /// Computes the output: out[t] = sum_k weights[t, k] * expert_{ids[t, k]}(x[t]) over the kept slots, plus row t of each
 /// of `addends`. x[T, D], weights[T, K] in the accumulator dtype, ids[T, K] i32 (-1: dropped). `held` describes how the
-/// tp ranks hold x, weights and ids. If `held` is Held::share, `out` has the rows of all ranks. The addends have the
-/// shape and dtype of `out`. Collective over the groups of `settings`. schedule.moe.memory_reuse decides which tensors
-/// are kept for backward. `shared` runs at the time that schedule.moe.shared selects, is recorded on the tape, and may
-/// append its result to `addends`. The pullbacks of `shared` run during the pullback of this op. x and the weights must
-/// therefore not depend on the result of `shared`.
+/// tp ranks hold x, weights and ids. `out` has the rows of all ranks if `held` is Held::share, and otherwise the rows
+/// of x. The addends have the shape and dtype of `out`. Collective over the groups of `settings`.
+/// schedule.moe.memory_reuse decides which tensors are kept for backward. `shared` runs at the time that
+/// schedule.moe.shared selects, is recorded on the tape, and may append its result to `addends`. The pullbacks of
+/// `shared` run during the pullback of this op. x and the weights must therefore not depend on the result of `shared`.
 PassResult moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held,
                     const Experts& experts, const PassSettings& settings, const std::vector<Value>& addends,
                     const SharedWork& shared);

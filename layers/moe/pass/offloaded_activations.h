@@ -23,7 +23,7 @@ class OffloadedActivations {
 
   // The next three functions are for forward.
   /// Adds the task inputs.offload, which starts once the rows have arrived. Returns `arrived`, whose rows this task and
-  /// one other task take. If T_DI is not offloaded, adds nothing and returns `arrived` unchanged.
+  /// one other task take. Adds nothing and returns `arrived` unchanged if T_DI is not offloaded.
   Arrived add_inputs_offload(PassGraph& g, size_t chunk, Arrived arrived);
   /// Stores gate_up of a computed chunk until activations.offload copies it. Stores nothing if T_M is not offloaded.
   void put(size_t chunk, ExpertActivations made);

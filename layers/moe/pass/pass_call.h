@@ -25,7 +25,7 @@ struct PassCall {
   /// recorded. Returns no work if there are no shared experts, or if they do not run as a task of the pass.
   SharedWork shared_backward(Backward& b) const;
   /// Records the op with result `out` and inputs `x`, `weights` and `addends`. Each addend gets the gradient of `out`.
-  /// If the shared experts do not run as a task of backward, their pullbacks run before `pullback`.
+  /// The pullbacks of the shared experts run before `pullback` if the shared experts do not run as a task of backward.
   Value record(Tape& tape, const Tensor& out, const Value& x, const Value& weights, const std::vector<Value>& addends,
                const std::vector<Tensor>& saved, autograd::Pullback pullback) const;
 };

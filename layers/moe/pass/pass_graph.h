@@ -46,8 +46,8 @@ class Handoff {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-/// Steps of a pass. Each function except `shared_experts` adds the tasks of one chunk to the graph. If chunks are
-/// computed together, `compute` and `weight_gradients` are called only once, with chunk 0.
+/// Steps of a pass. Each function except `shared_experts` adds the tasks of one chunk to the graph. `compute` and
+/// `weight_gradients` are called only once, with chunk 0, if chunks are computed together.
 struct PassSteps {
   std::function<void(size_t)> dispatch;
   // Adds tasks that need no rows from other ranks. Called once, before the first `compute`.
@@ -116,8 +116,8 @@ class PassGraph {
   /// Records a task that completes the return of a set of rows (ReturnSet), if rows return in phases. Call this
   /// function for all such tasks of every set, instead of note_returned(). Such a pass has only one chunk.
   void note_set_returned(TaskId task) { set_return_tasks_.push_back(task); }
-  /// Returns the tasks recorded by note_returned() or, if rows return in phases, by note_set_returned(). When all of
-  /// these tasks are done, all rows have returned.
+  /// Returns the tasks recorded by note_returned() or, if rows return in phases, by note_set_returned(). All rows have
+  /// returned when all of these tasks are done.
   const std::vector<TaskId>& return_tasks() const { return counts.in_phases() ? set_return_tasks_ : return_tasks_; }
   /// Records a task that gathers returned rows of a chunk or set from all tensor-parallel ranks (RowCollection).
   void note_gathered(TaskId task) { gather_tasks_.push_back(task); }

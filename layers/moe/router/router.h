@@ -55,9 +55,9 @@ struct RouterSpec {
   config::Options options{router_options(model), declared.options, model.moe.router_options};
 };
 
-/// Rows to route. Row i of x is row first + i of the micro-batch on this rank. If several tensor-parallel ranks route
-/// the same rows, each rank computes weight gradients only for its own rows [own_begin, own_end); see Gate. "acc" is
-/// the accumulator dtype.
+/// Rows to route. Row i of x is row first + i of the micro-batch on this rank. Each rank computes weight gradients only
+/// for its own rows [own_begin, own_end) if several tensor-parallel ranks route the same rows; see Gate. "acc" is the
+/// accumulator dtype.
 struct RouterInput {
   const Value& x;  // [T, hidden]
   const ForwardContext& context;
@@ -75,8 +75,8 @@ struct RouterInput {
 /// needs the member.
 struct RouterOutput {
   Value logits;  // [T, E] acc
-  // Scores [T, E] acc, weights [T, K] acc, and ids [T, K] i32. The ids of a token are distinct. If experts choose
-  // tokens (MoeConfig::experts_choose), slots may be empty: id -1 and weight 0.
+  // Scores [T, E] acc, weights [T, K] acc, and ids [T, K] i32. The ids of a token are distinct. Slots may be empty,
+  // with id -1 and weight 0, if experts choose tokens (MoeConfig::experts_choose).
   autograd::RouterChoice choice{};
 };
 
@@ -95,9 +95,9 @@ class Router {
 };
 
 /// Linear map for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64 run). The
-/// gradient of x covers all rows. The gradients of weight and bias cover only rows [own_begin, own_end). If several
-/// ranks route the same rows, each rank owns a part of these rows. Every token then counts once in the gradients of
-/// weight and bias.
+/// gradient of x covers all rows. The gradients of weight and bias cover only rows [own_begin, own_end). Each rank owns
+/// a part of the rows if several ranks route the same rows. Every token then counts once in the gradients of weight and
+/// bias.
 class Gate {
  public:
   /// Makes the parameter "weight" [out, in] with standard deviation model.init_std, and the parameter "logit_bias"

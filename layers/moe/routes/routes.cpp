@@ -89,9 +89,9 @@ ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
   return {.least_load = MoeSchedule::usual_hot_load, .least_rows = (shape.gated ? 3 : 2) * shape.width};
 }
 
-// Returns the hot experts; none if shadows(settings) is false. `sent` are the ids of the slots that this rank sends. If
-// `senders` is not null, the ids were gathered from its ranks, and are checked. Collective over ExpertGroups::sources()
-// if shadows(settings) is true.
+// Returns the hot experts; none if shadows(settings) is false. `sent` are the ids of the slots that this rank sends.
+// The ids were gathered from the ranks of `senders`, and are checked, if `senders` is not null. Collective over
+// ExpertGroups::sources() if shadows(settings) is true.
 ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders, const PassSettings& settings,
                            const ExpertShape& shape, Stream& stream) {
   if (!shadows(settings)) return {};

@@ -119,8 +119,8 @@ struct Routes {
   /// multiply the results by these weights.
   bool rows_are_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
-  // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, these tokens
-  // are all tokens of the result and of the routing plan. The next three functions then return all rows.
+  // This rank's own tokens are tokens [begin, end) of the result. The next three functions return all rows if tp is 1
+  // and there are no gatherers, because these tokens are then all tokens of the result and of the routing plan.
   /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the result, or
   /// one row per own token. In the second case, returns `rows` unchanged.
   Tensor own_rows_of_result(const Tensor& rows) const {
@@ -139,8 +139,8 @@ struct Routes {
   /// Returns the rows that a chunk sends, taken from `tokens`, which has one row per routed token
   /// (RoutingIndices::wire_tokens). Includes the chunk's part of `row_weights` [W, M] if this tensor is defined.
   RowSource sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const;
-  /// Returns the rows that a chunk sends, taken from slot rows [S, D] (RoutingIndices::wire_slots). If wire_slots is
-  /// undefined, row i to send is slot row i.
+  /// Returns the rows that a chunk sends, taken from slot rows [S, D] (RoutingIndices::wire_slots). Row i to send is
+  /// slot row i if wire_slots is undefined.
   RowSource sent_slots(size_t chunk, const Tensor& slot_rows) const;
   /// Returns the token of each slot row [S], or -1 for rows without a slot. Returns an undefined tensor if the plan
   /// does not have these tokens: if wire_slots is defined, or if rows may be padding, whose token is 0 in the plan.

@@ -12,8 +12,8 @@ namespace hexad::moe {
 void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chunk, const Rows& grouped);
 /// Returns, for each row that returns in the chunk, the sum of the results of its copies (EPS-MoE's LocalReduce). Each
 /// result is multiplied by its weight in `weights` [R, M]; undefined: not multiplied. Also returns the row weights of
-/// the copies, padded with 0 for rows with fewer than M slots. If rows are joined, `results` and `weights` contain the
-/// rows of all chunks.
+/// the copies, padded with 0 for rows with fewer than M slots. `results` and `weights` contain the rows of all chunks
+/// if rows are joined.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
 /// Returns the weights [W, M] of the slots of each row to send, taken from the weights [T, K] of the routing plan's

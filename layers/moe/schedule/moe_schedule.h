@@ -168,7 +168,7 @@ struct MoeSchedule : MoeChoices<Settled> {
   /// Default of dense_rows for gemms: by_load (see is_dense()). The default is the number of rows per expert in
   /// EPS-MoE, Fig. 5a: 4096 rows for 16 experts. On CPUs, we found no threshold (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
-  /// Default of hot_load for hot_experts: shadow. If hot_load is unset, there is a second condition: the rows of a hot
+  /// Default of hot_load for hot_experts: shadow. There is a second condition if hot_load is unset: the rows of a hot
   /// expert must be at least as large as its weights (hot_rule() in routes/routes.cpp).
   static constexpr double usual_hot_load = 2;
 
@@ -182,8 +182,8 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool in_sequence() const { return overlap == Overlap::none; }
   /// True if the work is divided into chunks or phases, which overlap if in_sequence() is false.
   bool overlaps() const { return is_chunked() || overlaps_collectives(); }
-  /// True if rows are sent in one all-to-all and return in `chunks` phases (Parm's SAA). While one phase returns, ranks
-  /// gather the rows that have returned.
+  /// True if rows are sent in one all-to-all and return in `chunks` phases (Parm's SAA). Ranks gather the rows that
+  /// have returned while the next phase returns.
   bool returns_in_phases() const {
     return duplicates == Duplicates::pause_after_gate && overlaps_collectives() && !is_chunked();
   }
