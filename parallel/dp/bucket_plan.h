@@ -66,7 +66,7 @@ class BucketPlan {
     int64_t unit_bytes = 1 << 22;
   };
   /// Assigns the shards of every parameter. The weights of a bucket are not sharded if its group has ranks of two
-  /// stages (for a tied embedding), because both stages would have to gather these weights at the same time.
+  /// stages (for a tied embedding). Both stages would have to gather these weights at the same time.
   BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const Options& options);
   BucketPlan(const BucketPlan&) = delete;
   BucketPlan& operator=(const BucketPlan&) = delete;

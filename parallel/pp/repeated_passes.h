@@ -18,8 +18,8 @@
 
 namespace hexad::pp {
 
-/// Error of a recording step in which a micro-batch that is not recorded has a pass that cannot be repeated, for
-/// example a backward whose forward was already repeated. The step is then invalid, and a new run must run all passes.
+/// Error of a recording step. A micro-batch that is not recorded has a pass that cannot be repeated, for example a
+/// backward whose forward was already repeated. The step is then invalid, and a new run must run all passes.
 class PassesDiffer : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -62,8 +62,8 @@ class Devices {
   Transfers free_at_once() const { return {.ranks = posted_, .at_once = true}; }
 
   // Returns transfers that free each sent tensor late. Let the receiver post the receive before its action a. The
-  // tensor is freed before the first piece of the sender that is known to begin after the receiver has ended all
-  // actions before a and, with Freeing::latest, also a.
+  // tensor is freed before a piece of the sender: the first that is known to begin after the receiver has ended all
+  // actions before a (with Freeing::latest, also a).
   Transfers free_once_posted(Freeing freeing) const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);
@@ -77,9 +77,9 @@ class Devices {
     return transfers;
   }
 
-  // Returns the maximum, over the pieces of `rank`, of the number of sums that `rank` has begun minus the number of
-  // sums whose gradients rank `other` is known to have computed before the piece. Each backward of local stage
-  // `local_stage` begins a sum.
+  // Returns a maximum over the pieces of `rank`: the number of sums that `rank` has begun, minus the number of sums
+  // whose gradients rank `other` is known to have computed before the piece. Each backward of local stage `local_stage`
+  // begins a sum.
   int most_unfinished_sums(int rank, int local_stage, int other) const {
     const std::vector<std::vector<int>> ended = actions_that_end_before({.ranks = posted_, .at_once = false});
     const std::vector<int> finished = micro_batches_with_all_gradients(other);

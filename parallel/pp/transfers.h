@@ -35,7 +35,7 @@ struct Transfers {
 enum class Freeing : uint8_t { early, latest };
 
 /// Returns, for all ranks, the points at which receives are posted and sent tensors are freed. check() must accept the
-/// schedule. `merge` is true if merged pairs run as one.
+/// schedule. `merge` is true if merged pairs run as one action.
 ///
 /// The receive of an action is posted before the previous action. For the first action, and for the backward of a
 /// merged pair, it is posted immediately before the action or pair. Receives from one sender are posted in the order of
@@ -50,8 +50,8 @@ enum class Freeing : uint8_t { early, latest };
 /// by the message of its backward.
 Transfers transfers(const Schedule& schedule, bool merge, Freeing freeing = Freeing::early);
 
-/// Returns the number of sums of a weight's gradient that may be in flight on rank `rank` if the first and the last
-/// virtual stage share the weight (a tied embedding) and the ranks of both stages add up its gradient for each
+/// Returns the number of sums of a weight's gradient that may be in flight on rank `rank`. The first and the last
+/// virtual stage share the weight (a tied embedding), and the ranks of both stages add up its gradient for each
 /// micro-batch. A sum is in flight from its beginning until the other rank has computed all weight gradients of as many
 /// micro-batches. The other rank is as late as the schedule allows. Returns 0 if `rank` has neither or both of the
 /// stages.

@@ -120,7 +120,7 @@ struct Routes {
   bool rows_are_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
   // This rank's own tokens are tokens [begin, end) of the result. The next three functions return all rows if tp is 1
-  // and there are no gatherers, because these tokens are then all tokens of the result and of the routing plan.
+  // and there are no gatherers. This rank's own tokens are then all tokens of the result and of the routing plan.
   /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the result, or
   /// one row per own token. In the second case, returns `rows` unchanged.
   Tensor own_rows_of_result(const Tensor& rows) const {
