@@ -16,10 +16,10 @@ Tensor orthogonalised(Stream& stream, const Tensor& direction, int64_t iteration
 ///   m = mu * m + g
 ///   w -= lr * (0.2 * sqrt(max(rows, columns)) * orthogonalised(mu * m + g) + decay * w)
 ///
-/// The rule updates the matrices of hidden layers. The matrices of each expert and of each stacked layer are updated
-/// separately. The rule `others` updates everything else: embeddings, the head, routers, convolutions, parameters
-/// without decay (such as norms and biases), vectors, matrices of one row or column, and the parameters of
-/// optim.muon_except.
+/// m is the momentum, g the gradient, w a weight matrix, and mu is optim.muon_momentum. The rule updates the matrices
+/// of hidden layers. The matrices of each expert and of each stacked layer are updated separately. The rule `others`
+/// updates everything else: embeddings, the head, routers, convolutions, parameters without decay (such as norms and
+/// biases), vectors, matrices of one row or column, and the parameters of optim.muon_except.
 class Muon final : public MatrixRule {
  public:
   Muon(const OptimConfig& config, std::unique_ptr<UpdateRule> others);

@@ -31,7 +31,7 @@ class Attention : public SelfAttention {
  private:
   struct Heads {
     Value q, k, v;
-    Value gate{};  // [R, H C]; undefined without attention_gate
+    Value gate{};  // [rows, H C]; undefined without attention_gate
   };
   Heads project(Tape& t, const Value& x, const ForwardContext& context) const;
   Value attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const;

@@ -13,7 +13,7 @@ using namespace kernels;
 namespace {
 
 struct KeysAndValues {
-  Tensor k, v;  // [S * L, G, C], in the order of the sequences
+  Tensor k, v;  // [S * L, G, C] for S sequences of L tokens, in the order of the sequences
 };
 
 KeysAndValues gather(const Tensor& k, const Tensor& v, const ContextAttention& c, Stream& stream) {

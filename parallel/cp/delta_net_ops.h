@@ -16,9 +16,10 @@ struct DeltaRows {
   Tensor first{};  // i32 [R]: first position of each row's document; undefined: a document is a whole sequence
 };
 
-/// Returns the causal convolution of x[R, N] with weight[N, W], followed by SiLU (kernels::CausalConvKernels). A piece
-/// must have at least W - 1 tokens if there are several ranks. A rank sends the last W - 1 rows of its pieces to the
-/// ranks of the next pieces. Collective, in forward and in backward.
+/// Returns the causal convolution of x[R, N] with weight[N, W], followed by SiLU (kernels::CausalConvKernels). R is the
+/// number of rows, N the number of channels, and W the length of a filter. A piece must have at least W - 1 tokens if
+/// there are several ranks. A rank sends the last W - 1 rows of its pieces to the ranks of the next pieces. Collective,
+/// in forward and in backward.
 Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows& rows);
 
 /// Operands of delta_rule(), with the shapes of kernels::DeltaRuleOperands.

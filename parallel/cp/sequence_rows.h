@@ -7,7 +7,7 @@
 
 namespace hexad::cp {
 
-/// Returns `rows` sorted by token. `rows` [ranks * R, ...] has the rows of all ranks, in the order of the ranks.
+/// Returns `rows` sorted by token. `rows` [ranks * R, ...] has the R rows of each rank, in the order of the ranks.
 Tensor in_sequence_order(const Tensor& rows, const ContextSplit& split, Stream& stream);
 /// Inverse of in_sequence_order(): returns `tokens`, whose rows are in the order of the tokens, sorted by rank.
 Tensor in_rank_order(const Tensor& tokens, const ContextSplit& split, Stream& stream);

@@ -15,8 +15,8 @@ using namespace base;
 namespace {
 
 // Conversion between two forms of a tensor. One form has all heads of this rank's rows: [R, H, C], in the order of the
-// split. The other form has this rank's heads of all tokens: [S * L, heads, C], in the order of the sequences. Several
-// ranks have a copy of the same head if there are fewer heads than ranks.
+// split. The other form has this rank's heads of all tokens: [S * L, heads, C] for S sequences of L tokens, in the
+// order of the sequences. Several ranks have a copy of the same head if there are fewer heads than ranks.
 class HeadExchange {
  public:
   HeadExchange(const ContextAttention& c, int64_t heads)

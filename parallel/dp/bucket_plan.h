@@ -26,8 +26,8 @@ struct Bucket {
   };
   const comm::ProcessGroup* group;
   Dtype dtype;      // dtype of the weights
-  Zero zero;        // `nothing` if the group has only one rank; `nothing` or `weights` for frozen parameters; not
-                    // `weights` with two_stages
+  Zero zero;        // `nothing` if the group has only one rank, `nothing` or `weights` if the parameters are frozen.
+                    // Never `weights` if two_stages is true
   bool two_stages;  // true if the group has ranks of two pipeline stages, which use the bucket at different times of a
                     // step
   bool trainable;   // false if the parameters are frozen: the bucket then has no gradients and no updates

@@ -61,7 +61,7 @@ class HotExperts {
   int64_t experts_ = 0, ranks_ = 0;
 };
 
-/// Minimum load of a hot expert. Both limits apply.
+/// Minimum load of a hot expert, which must reach both limits.
 struct HotRule {
   double least_load;       // minimum load, as a multiple of the mean load
   int64_t least_rows = 1;  // minimum load, in rows

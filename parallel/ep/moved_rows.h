@@ -16,7 +16,7 @@ struct MovedRows {
   comm::Splits splits;             // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;  // set if the all-to-all is hierarchical
   // [etp]: number of rows that each etp rank contributes to the all-gather over the etp ranks, even if there is only
-  // one etp rank; empty without EspExchange::gather, and empty in a ReturnPhase
+  // one etp rank. Empty without EspExchange::gather, and in a ReturnPhase.
   std::vector<int64_t> shared{};
 };
 

@@ -12,8 +12,9 @@ namespace hexad::ep {
 
 using tensor::Tensor;
 
-/// Checks the gathered expert ids [P * n, K] (i32) of the P ranks of `group`. Each id must be in [0, experts), or -1
-/// for a dropped slot. Throws Error(communication), which names the rank, the slot and the id, if an id is wrong.
+/// Checks the gathered expert ids [P * n, K] (i32) of the P ranks of `group`, with n tokens each. Each id must be in
+/// [0, experts), or -1 for a dropped slot. Throws Error(communication), which names the rank, the slot and the id, if
+/// an id is wrong.
 void check_gathered_ids(const Tensor& ids, int64_t experts, const comm::ProcessGroup& group);
 
 /// Message with the counts of a rank's slots and rows, which the rank sends to all other ranks.

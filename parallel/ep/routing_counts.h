@@ -33,7 +33,8 @@ struct ExpertGroups {
 
 /// Counts of one chunk. The rows of a chunk are sent together, and are computed together if RoutingCounts::merged is
 /// false. R is the number of rows that this rank has received and gathered. C is the number of rows that it computes,
-/// one for each slot. The base class has the numbers of rows of the dispatch.
+/// one for each slot. E is the number of experts, P the number of ep ranks, and H the number of hot experts. The base
+/// class has the numbers of rows of the dispatch.
 struct ChunkCounts : MovedRows {
   int64_t slots_begin = 0, slots_end = 0;  // range of the slot rows that return in the chunk
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send

@@ -51,8 +51,8 @@ void check_distinct(const Tensor& known) {
 struct SortedSlots {
   std::vector<Tensor> tokens;  // one [T * K] i64 per rank: token of each row, padded with -1
   std::vector<Tensor> rows;    // one [T, K] i64 per rank: row of each slot
-  Tensor offsets;  // [ranks, chunks E + 2] i64: offsets of the rows of each chunk and expert, then of rows whose ids
-                   // are no experts
+  Tensor offsets;  // [ranks, chunks * experts + 2] i64: offsets of the rows of each chunk and expert, then of rows
+                   // whose ids are no experts
 };
 
 SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {

@@ -51,10 +51,10 @@ inline bool joins_rows(const Chunking& chunking, RowOf row_of) {
   return row_of == RowOf::token && chunking.by == Chunking::By::experts && chunking.chunks > 1;
 }
 
-/// Slots of a rank, without dropped slots, arranged as rows. Rows are sorted by chunk, expert (or rank of the expert,
-/// if rows belong to tokens), token and slot. Therefore results are deterministic, and the rows for one rank in one
-/// chunk are contiguous. Joined rows are sorted by the chunk in which they return. All tensors except row_experts are
-/// on the device of the ids.
+/// Slots of a rank, without dropped slots, arranged as S rows. The rank has T tokens with K slots each. Rows are sorted
+/// by chunk, expert (or rank of the expert, if rows belong to tokens), token and slot. Therefore results are
+/// deterministic, and the rows for one rank in one chunk are contiguous. Joined rows are sorted by the chunk in which
+/// they return. All tensors except row_experts are on the device of the ids.
 struct SlotOrder {
   int64_t experts = 0;
   std::vector<int64_t> counts;   // [chunks, experts]: numbers of slots; with padding, numbers of rows

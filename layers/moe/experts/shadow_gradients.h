@@ -9,7 +9,7 @@
 
 namespace hexad::moe {
 
-/// Gradients [H, ...] of the weights of this rank's shadows, one for each trainable parameter of the experts. Kernels
+/// Gradients [H, ...] of the weights of this rank's H shadows, one for each trainable parameter of the experts. Kernels
 /// add the contributions of this rank's rows. Then, call these functions in order:
 ///   - sum() computes the sums. Each ep rank receives the sums of an equal part of all elements.
 ///   - send_to_owners() sends these sums to the ranks of their experts.

@@ -5,7 +5,8 @@
 
 namespace hexad::moe {
 
-/// Activations of one chunk, or of all chunks if they are computed together.
+/// Activations of one chunk, or of all chunks if they are computed together. C is the number of computed rows, D the
+/// hidden size.
 struct ChunkActivations {
   Tensor inputs;                  // T_DI, [C, D]: inputs of the experts
   ExpertActivations activations;  // T_M: activations inside the experts

@@ -11,11 +11,11 @@ namespace hexad::moe {
 /// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot
 /// rows. add_phased_return() adds the tasks from combine.a2a on if rows return in phases (RoutingCounts::phased).
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
-///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
-///                            rows are joined; omitted if nothing changes or if a later task packs the rows
+///                            rows arrived. Sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
+///                            rows are joined. Omitted if nothing changes or if a later task packs the rows
 ///   combine.reduce_scatter,  sum the results of ranks that share an expert's width (esp_exchange: gather and
 ///   combine.all_reduce       replicated, respectively)
-///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes; with windows, copies
+///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes. With windows, copies
 ///                            the results of this rank's rows from the windows of the experts' ranks
 ///   combine.a2a_inside       only hierarchical: returns the rows to their sources inside nodes
 ///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all delivers slot rows
@@ -42,7 +42,7 @@ class Combine {
   /// one row per own token. `weights` [T, K] has one row per own token or per token of the result. All weights are 1 if
   /// `weights` is undefined.
   void sum_own_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;
-  /// Sums the gathered rows of all tokens of the result in the same way. Requires a RowCollection.
+  /// Sums the gathered rows of all tokens of the result like sum_own_slots(). Requires a RowCollection.
   void sum_collected_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;
   /// Returns the slot rows: values [S, D] in the order of RoutingIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.

@@ -47,7 +47,7 @@ class ModelStatistics {
   std::vector<RouterStatistics> layers;
 
  private:
-  Tensor counts_, losses_;  // [L, 2, E] i64 and [L, 2] f64; undefined without MoE layers
+  Tensor counts_, losses_;  // [layers, 2, E] i64 and [layers, 2] f64; undefined without MoE layers
 };
 
 }  // namespace hexad::layers
