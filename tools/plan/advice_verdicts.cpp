@@ -26,8 +26,8 @@ AdvisedGroup group_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), std::set<int>(nodes.begin(), nodes.end()).size() > 1};
 }
 
-// Returns the products in the recipe's profile, for the weight of one etp rank's share of an expert. Empty without a
-// profile.
+// Returns the products in the recipe's profile, for the weight of one etp rank's share of an expert. The result is
+// empty if the recipe has no profile.
 GroupedProducts grouped_products(const Recipe& r, int etp) {
   if (r.schedule.profile.empty()) return {};
   const auto weight = static_cast<double>(r.model.hidden) * static_cast<double>(r.model.moe.expert_hidden) / etp;

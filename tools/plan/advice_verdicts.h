@@ -10,8 +10,8 @@ namespace hexad::plan {
 /// Returns the MoE layer of a recipe on this rank, with the groups of `mesh`.
 AdvisedLayer advised_layer(const train::Recipe& recipe, const mesh::Mesh& mesh);
 
-/// True if `advised` does the same work as `chosen`, or is not slower. Compares measured times if both were tried.
-/// Times that indistinct() cannot tell apart count as equal. Otherwise compares predictions.
+/// True if `advised` does the same work as `chosen`, or is not slower. Compares measured times if both were tried, and
+/// predictions otherwise. Measured times that are indistinct() count as equal.
 bool as_good_as(const ScheduleCandidate& chosen, const ScheduleCandidate& advised);
 
 /// Asks all advisers and compares their schedules with the chosen schedule (choice.current()). Collective.

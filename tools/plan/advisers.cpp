@@ -93,8 +93,8 @@ double rows_of_token(const AdvisedLayer& l, const MoeSchedule& usual) {
   return eps::expected_devices(std::llround(l.top_k), std::llround(l.experts), l.ep.ranks);
 }
 
-// Returns the bytes of the rows that a tensor-parallel group sends for a micro-batch. Each rank has an equal part of
-// these bytes, unless its schedule sends duplicates.
+// Returns the bytes of the rows that a tensor-parallel group sends for a micro-batch. Each rank of the group sends an
+// equal part of these bytes if the schedule sends no duplicates.
 double group_bytes(const AdvisedLayer& l, const MoeSchedule& usual) {
   return monta::all_to_all_volume(l.sequences, l.tokens, l.hidden, rows_of_token(l, usual), l.bytes_per_element);
 }
@@ -200,7 +200,7 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
     }
   const AlphaBeta line = fit_alpha_beta(extra).line;
   std::vector<eps::Groups> groups = eps::all_groups(T_comm, T_comp, l.local_experts, {.k = line.beta, .b = line.alpha});
-  // A single group is always possible, and gains nothing. Its extra time is undefined if a curve is zero.
+  // Keeps the single group, which is always possible and gains nothing. eps::extra() is undefined if a curve is zero.
   std::erase_if(groups, [&](const eps::Groups& g) {
     const auto N = static_cast<double>(g.N);
     return g.N > 1 && !eps::pays(eps::extra(bytes, N, S, Curve(G(rows / N, local / N)), Curve(T_comp)), eps_e0, eps_e1);

@@ -13,7 +13,7 @@
 
 namespace hexad::plan {
 
-/// Group of ranks, as schedule::Rates::Link names it.
+/// Group of ranks, with its name in schedule::Rates::Link.
 struct AdvisedGroup {
   std::string name;
   int ranks = 1;
@@ -31,7 +31,7 @@ struct AdvisedLayer {
   int64_t local_experts = 1;
   int64_t etp = 1;
   AdvisedGroup ep, tp, ep_etp;  // ep_etp: Parm's EP&ESP group
-  GroupedProducts grouped{};    // products of the weight of one etp rank's share of an expert
+  GroupedProducts grouped{};    // times of products with one etp rank's share of an expert
 };
 
 /// Advice of one paper. Either `schedule` or `silence` is set. `adviser` and `keys` do not depend on the rates, so they
@@ -58,8 +58,9 @@ struct Advice {
 ///            in N groups
 ///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least predicted time
 ///
-/// An adviser counts top_k rows for each token. If `usual` has `rows: token`, it counts as many rows in exchanges as ep
-/// ranks are expected to have experts of a token whose experts are chosen evenly.
+/// An adviser counts top_k rows for each token. For exchanges with `rows: token` in `usual`, an adviser counts the
+/// expected number of ep ranks that have an expert of the token. This number assumes that all experts are chosen
+/// equally often.
 ///
 /// Only measured links are used (Rates::links). An adviser is silent in these cases:
 /// - a curve that it needs was not measured

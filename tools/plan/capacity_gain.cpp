@@ -35,9 +35,10 @@ std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts,
   return {};
 }
 
-// Returns `best` on twice the ranks with dp, tp, cp or pp doubled, each with its ep and, where the experts allow it,
-// with twice this ep. Omits a tp above `domain` and a pp above the number of layers. A doubled tp sets sp. ZeRO is at
-// least 1 if dp * cp > 1. Micro-batches become smaller if the batch requires it. These layouts may be illegal.
+// Returns variants of `best` for twice the ranks, with dp, tp, cp or pp doubled. Each variant has the ep of `best`.
+// There is a second variant with twice this ep if the number of experts is divisible by it. Omits a tp above `domain`
+// and a pp above the number of layers. A doubled tp sets sp. ZeRO is at least 1 if dp * cp > 1. Micro-batches become
+// smaller if the batch requires it. These layouts may be illegal.
 std::vector<Recipe> with_a_doubled_axis(const Recipe& best, int64_t world, int64_t domain) {
   std::vector<Recipe> all{best};  // dp is doubled
   const train::ParallelConfig& p = best.parallel;
@@ -83,7 +84,8 @@ std::vector<PlanCandidate> with_larger_state(const std::vector<PlanCandidate>& l
     if (bytes > memory && bytes <= memory_more * memory) some.push_back(c);
   };
   for (const PlanCandidate& layout : layouts) {
-    if (state.layout_bytes(layout.recipe, world) <= memory) continue;  // the variants need no more
+    // The variants need no more memory than the layout.
+    if (state.layout_bytes(layout.recipe, world) <= memory) continue;
     add(layout);
     for (const PlanCandidate& variant : variants(layout)) add(variant);
   }

@@ -71,8 +71,8 @@ Range quartiles(std::vector<double> values) {
   return {values[values.size() / 4], values[values.size() * 3 / 4]};
 }
 
-// Measures the speed of writes to `folder`. If a file there cannot be created, written or flushed, returns zeros, and
-// errno has the reason.
+// Measures the speed of writes to `folder`. Returns zeros, with the reason in errno, if a file there cannot be created,
+// written or flushed.
 DiskSpeed measured_speed(const fs::path& folder) {
   constexpr size_t piece = size_t{4} << 20, fewest = 3, most = 24;
   constexpr double longest = 0.8;

@@ -14,7 +14,7 @@ double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& ex
 struct WriteTime {
   double least = 0, most = 0;  // seconds; 0 if unknown
   double ample = 0;            // seconds that should suffice for a save; 0 if unknown
-  std::string source;          // such as "like the last saves of runs/a"; if the time is unknown, the reason
+  std::string source;          // such as "like the last saves of runs/a"; the reason if the time is unknown
 
   /// Returns "about 1.2 s", or "about 1.2 s to 8.0 s"; empty if the time is unknown.
   std::string text() const;
@@ -34,10 +34,10 @@ struct DiskSpeed {
 /// times. `ample` is twice `most`, because the load on the disk varies.
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
 
-/// Estimates the time of a write of `bytes` from the fastest and the slowest of the last five saves in `run_dir`. If
-/// `run_dir` has no saves, writes 3 to 24 pieces of 4 MiB to a temporary file. The file is in `run_dir` or in its
-/// nearest existing parent. After the first three pieces, stops once 0.8 seconds have passed. The range is then the
-/// result of write_time() for the first and the third quartile of the measured speeds.
+/// Estimates the time of a write of `bytes` from the fastest and the slowest of the last five saves in `run_dir`.
+/// Measures the disk if `run_dir` has no saves: writes 3 to 24 pieces of 4 MiB to a temporary file. The file is in
+/// `run_dir` or in its nearest existing parent. Writes no more pieces once three are written and 0.8 seconds have
+/// passed. Returns the result of write_time() for the first and the third quartile of the measured speeds.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

@@ -128,8 +128,8 @@ void check_link(const MeasuredLink& link, const std::string& path, config::Probl
                  cat("must be equal to ranks (", link.ranks, ") for the group inter; nearest: ", link.ranks));
 }
 
-// Checks that the ranks of each measured group are in the measured cluster. Files without the section `measured`, which
-// are written by hand, do not state the size of the cluster.
+// Checks that the ranks of each measured group are in the measured cluster. Skips files without the section `measured`
+// (written by hand), because such files do not state the size of the cluster.
 void check_group_sizes(const Cluster& cluster, config::Problems& problems) {
   const Origin& measured = cluster.measured;
   if (measured.nodes * measured.ranks_per_node == 1) return;

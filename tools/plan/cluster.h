@@ -115,8 +115,8 @@ struct Origin {
   }
 };
 
-/// Measured rate of large matrix products (kernels::sample_gemm_rate()). It is the peak to which MFU refers, as in
-/// training. All ranks compute at the same time.
+/// Measured rate of large matrix products (kernels::sample_gemm_rate()). Predictions and training compute the MFU from
+/// this peak. All ranks compute at the same time.
 struct MeasuredPeak {
   Element element = Element::f32;
   double flops_per_second = 0;
@@ -239,8 +239,8 @@ struct MeasuredThreads {
   }
 };
 
-/// Burst that a traffic shaper allows on links after a rest. `hexad profile` cannot measure the burst, because the
-/// links have no rest between measurements.
+/// Burst that a traffic shaper allows on a link that was idle before. `hexad profile` cannot measure the burst, because
+/// the links are not idle between measurements.
 struct LinkBurst {
   GroupKind group = GroupKind::inter;
   double seconds = 0;
@@ -305,9 +305,9 @@ struct Cluster {
 /// Reads a cluster file and applies `overrides`, without the prefix "cluster." that they have on the command line.
 /// Throws Error(usage) that lists every problem of the file with its line. Messages show overrides with the prefix.
 Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
-/// Returns the position in the cluster file of the key `key` (such as "machine.peak.f64"), or of the innermost section
-/// above it that the file has, such as "c.yaml:5". Returns `path` if the file has no such section, or if `key` is
-/// empty.
+/// Returns the position of the key `key` (such as "machine.peak.f64") in the cluster file, such as "c.yaml:5". Returns
+/// the position of the innermost section of the file that would contain the key if the file lacks the key. Returns
+/// `path` if the file has no such section, or if `key` is empty.
 std::string position_in_cluster(const std::string& path, const std::vector<std::string>& overrides,
                                 std::string_view key);
 /// Returns the text of a file that load_cluster() reads. Every number is written exactly.
@@ -327,11 +327,11 @@ struct GroupShape {
 /// Request for rates: groups, element type and sizes.
 struct RatesQuery {
   std::vector<GroupShape> groups;            // groups whose links must have been measured
-  std::vector<GroupShape> further_groups{};  // groups whose links may be missing; Rates::links then lacks them
+  std::vector<GroupShape> further_groups{};  // groups whose links may be unmeasured, and missing in Rates::links
   Element element = Element::f32;
   int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: the sizes of the largest measured product
   CopyKind copy = CopyKind::copy;
-  int64_t ranks_per_node = 0;  // ranks of a node in the job, which share its cores; 0: as many as were measured
+  int64_t ranks_per_node = 0;  // ranks that share the cores of a node in the job; 0: as many as were measured
 };
 
 /// Returns the measured link that prices `operation` of `group`; null if there is none. Preferences by group:
@@ -361,7 +361,7 @@ std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredT
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
 /// times come from the measured products of the same element type with the nearest inputs x outputs (as a ratio). They
 /// are scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the
-/// same shape. If a measured slowdown has a speed above 1, the speed counts as 1. Throws Error(usage), which names the
+/// same shape. A measured slowdown whose speed is above 1 counts as a speed of 1. Throws Error(usage) that names the
 /// first missing entry of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 /// Returns the passes that were not measured, so that rates_of() prices their products like those of another pass.

@@ -15,8 +15,8 @@ namespace hexad::plan {
 device::DeviceKind device_of(const Cluster& cluster);
 
 /// Returns the recipe `document` with `device` set to device_of(`cluster`), as if by an override on the command line.
-/// If the recipe sets this key, returns the document unchanged. In this case, `warn` receives one line if the two
-/// devices differ. `path` is the path of the cluster file.
+/// Returns the document unchanged if the recipe sets this key. Passes one line to `warn` if the recipe's device differs
+/// from device_of(`cluster`). `path` is the path of the cluster file.
 config::Document on_device_of(const Cluster& cluster, const std::string& path, config::Document document,
                               const std::function<void(const std::string&)>& warn);
 

@@ -59,7 +59,7 @@ double wanted_area(const RatesQuery& query) {
   return static_cast<double>(query.inputs) * static_cast<double>(query.outputs);
 }
 
-// Returns the first product of the shape whose times rates_of() takes. Throws Error(usage) if there is none.
+// Returns the first measured product of the shape that rates_of() uses. Throws Error(usage) if there is none.
 const MeasuredProduct& nearest_product(const Cluster& cluster, const RatesQuery& query) {
   const double wanted = wanted_area(query);
   const auto better = [&](const MeasuredProduct& a, const MeasuredProduct& b) {
@@ -89,8 +89,8 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
 }
 
 // Returns the curves of products with one kernel call for each expert; empty curves if the cluster has no such
-// measurements. These measurements are of forward products only. For the other passes, the same ratio to grouped
-// products is assumed.
+// measurements. These measurements are of forward products only. Assumes the same ratio to grouped products for the
+// other passes.
 schedule::ByGemmPass<schedule::TimeCurve> dense_curves(const Cluster& cluster, const RatesQuery& query,
                                                        const schedule::ByGemmPass<schedule::TimeCurve>& compute) {
   schedule::ByGemmPass<schedule::TimeCurve> curves;

@@ -19,11 +19,11 @@ namespace {
 
 using layers::Recompute;
 
-// If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is also
-// excluded. With less recomputation, a layout keeps more tensors. It saves only the memory of the part that is
-// recomputed at a time, which is small compared with the margin.
+// A layout is excluded if the composed estimate of the same layout with more recomputation exceeds this multiple of the
+// limit. With less recomputation, a layout keeps more tensors. It saves only the memory of the part that is recomputed
+// at a time, which is small compared with the margin.
 constexpr double error_of_less_recomputation = 1.25;
-// A layout certainly fits if this multiple of its composed estimate does.
+// A layout certainly fits if this multiple of its composed estimate fits.
 constexpr double certainly_fits = 1.25;
 // A layout is not tried with offload if its composed estimate exceeds this multiple of the limit. Offload of the
 // optimizer's state saves at most about two thirds of the memory: in bf16, 12 of the 18 bytes of a parameter.
@@ -104,7 +104,7 @@ class Composition {
     const size_t variants_begin = legal_.size();
     add_variants();
     compose_from(variants_begin);
-    // Recipes are large, so their numbers are sorted and each recipe is moved once.
+    // Sorts the indices of the recipes, and moves each recipe only once, because recipes are large.
     std::vector<size_t> promising, too_large;
     for (size_t i = 0; i < legal_.size(); ++i) {
       if (is_needless(i))
@@ -166,9 +166,9 @@ class Composition {
     return order;
   }
 
-  // Returns the layouts from `begin` on, group by group. If the layout with the least recomputation of a group seems to
-  // fit, it comes first. Otherwise, the layout with the most recomputation comes first. In both cases, the first layout
-  // often makes it unnecessary to compose the others.
+  // Returns the layouts from `begin` on, group by group. A group begins with its layout with the least recomputation if
+  // this layout seems to fit. Otherwise, the group begins with its layout with the most recomputation. In both cases,
+  // the first layout often makes it unnecessary to compose the others.
   std::vector<size_t> same_settings_together(size_t begin) const {
     std::vector<size_t> order;
     for (const Group& group : groups_) {
@@ -203,7 +203,7 @@ class Composition {
   // Adds the variants of the layouts. Some are only counted:
   // - variants that are certainly too large
   // - needless variants, if there are enough other layouts: variants of a layout that certainly fits or is too slow. A
-  //   variant is never faster than its layout, unless activations are offloaded
+  //   variant is never faster than its layout if activations are not offloaded
   // Under Objective::memory, variants that certainly need more memory than enough other layouts are omitted.
   void add_variants() {
     const std::optional<double> longest = seconds_to_undercut();
@@ -290,7 +290,7 @@ class Composition {
   std::vector<Group> groups_;
   std::map<Settings, size_t> known_groups_;            // indices into groups_, by settings
   std::vector<size_t> group_of_;                       // index into groups_, by layout
-  std::vector<std::optional<ComposedStep>> composed_;  // by layout; set if it fits, or may fit with offload
+  std::vector<std::optional<ComposedStep>> composed_;  // by layout; set if the layout may fit
   ComposedLayouts layouts_;
 };
 

@@ -27,7 +27,7 @@ struct ContextExpansion {
   /// Kind of expansion. none: sequences are not split (cp 1). horizontal, vertical: as in mesh::Expansion.
   enum class Kind : uint8_t { none, horizontal, vertical } kind;
   /// Number of ranks with the same tensor coordinate that communicate over the network: cp x ep if the expansion is
-  /// horizontal, otherwise max(cp, ep). If etp differs from tp, ep x etp / tp, rounded up, replaces ep.
+  /// horizontal, otherwise max(cp, ep). ep x etp / tp (rounded up) replaces ep if etp differs from tp.
   int64_t switched;
   /// Smallest number of ranks of a job with these groups. The job can only grow in steps of this number.
   int64_t smallest_step;

@@ -12,8 +12,8 @@ struct DenseAndGrouped {
   const MeasuredProduct* grouped = nullptr;
 };
 
-/// Returns the measurements of the shape whose weight is nearest to `weight` elements, as a ratio. If `weight` is 0,
-/// returns the measurements of the largest weight. Both pointers are null if the cluster has no such pair of this
+/// Returns the measurements of the shape whose weight is nearest to `weight` elements, as a ratio. Returns the
+/// measurements of the largest weight if `weight` is 0. Both pointers are null if the cluster has no such pair of this
 /// element type.
 DenseAndGrouped nearest_dense(const Cluster& cluster, Element element, double weight);
 

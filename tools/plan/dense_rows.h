@@ -21,10 +21,10 @@ inline constexpr int64_t never_dense = int64_t{1} << 40;
 std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element element, int64_t inputs, int64_t outputs);
 
 /// Replaces `schedule.moe.dense_rows: auto` by measured_dense_rows() of the cluster in schedule.profile, in every stage
-/// with gemms: by_load or auto. The shape is a rank's share of an expert: hidden x expert_hidden / etp. If there are no
-/// experts, no profile or no such measurements, the key remains `auto`. If gemms is auto and the threshold is
-/// never_dense, the key also remains `auto`, so that by_load is not tried. Returns a line for the log with the measured
-/// thresholds; empty if no key is open, or if there are no experts, no profile or no such measurements.
+/// with gemms: by_load or auto. The shape is a rank's share of an expert: hidden x expert_hidden / etp. The key remains
+/// `auto` if there are no experts, no profile or no such measurements. The key also remains `auto` if gemms is auto and
+/// the threshold is never_dense, so that by_load is not tried. Returns a line for the log with the measured thresholds;
+/// empty if no key is open, or if there are no experts, no profile or no such measurements.
 std::string take_dense_rows(train::Recipe& recipe);
 
 }  // namespace hexad::plan

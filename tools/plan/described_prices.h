@@ -28,7 +28,7 @@ class DescribedPrices {
   double copy(CopyKind kind, double bytes) const;
   double collective(Collective operation, const GroupPlace& place, double bytes) const;
 
-  /// Adds those slowdowns of the description that `rates` does not list yet.
+  /// Adds the described slowdowns that `rates` does not list yet. Omits speeds of 1 or more.
   void add_slowdowns(schedule::Rates& rates) const;
 
  private:

@@ -11,8 +11,8 @@ struct ExchangeParts {
 };
 
 /// Returns the tasks of a measured or predicted forward pass before and after its computations. The pass must compute
-/// nothing but routed experts. A task that overlaps a computation is cut at the border of its part. Throws
-/// std::logic_error if the pass has no computation.
+/// nothing but routed experts. A task that overlaps computations is cut at the start of the first or at the end of the
+/// last computation. Throws std::logic_error if the pass has no computation.
 ExchangeParts exchange_parts(const schedule::Timeline& forward);
 
 }  // namespace hexad::plan

@@ -1,4 +1,4 @@
-// Search for layouts of growing sequence lengths. If no layout fits, computes the memory that is missing.
+// Search for layouts of growing sequence lengths, and for the missing memory if no layout fits.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ inline constexpr int64_t max_planned_ranks = 1 << 20;
 /// Question to a planner about one recipe: sequence length, number of ranks, and objective.
 struct PlanQuestion {
   int64_t context;
-  /// If a described machine has fewer ranks, the plan assumes more nodes of the same kind. If a measured cluster has
-  /// fewer ranks, the plan has no layouts.
+  /// The plan assumes more nodes of the same kind if a described machine has fewer ranks. The plan has no layouts if a
+  /// measured cluster has fewer ranks.
   int64_t ranks;
   Objective objective = Objective::time;
   size_t wanted = 10;
@@ -68,9 +68,10 @@ struct PathRequest {
   Objective objective = Objective::time;
 };
 /// Returns the best layout of each length, in order. Doubles the ranks, up to `max_ranks`, until a layout fits. The
-/// next length begins with these ranks. If no layout fits a length, longer lengths need even more memory, so only their
-/// shortfalls are computed. If the layout of a shortfall fits after all, it becomes the best layout of its length, and
-/// the next length is planned in full. If no layout fits the first length, the result has one point.
+/// next length begins with these ranks. Only the shortfalls of longer lengths are computed if no layout fits a length,
+/// because longer lengths need even more memory. The layout of a shortfall becomes the best layout of its length if it
+/// fits after all. The next length is then planned in full. If no layout fits the first length, the result has one
+/// point.
 std::vector<PathPoint> expansion_path(const PlanAt& plan_at, const PathRequest& request);
 
 }  // namespace hexad::plan

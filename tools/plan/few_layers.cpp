@@ -122,8 +122,8 @@ void keep_few_ranks(StepRecord& record, const StepPrices& prices) {
 
 // Returns a rank's memory for the loss that tp ranks share, as a multiple of the memory for one block without tp.
 // tp::vocab_cross_entropy() keeps the logits of two blocks: it computes the logits of a block while statistics of the
-// previous block are in flight. The function keeps the gradient of one block, in the model's dtype. If the logits have
-// the model's dtype, the gradient uses their memory.
+// previous block are in flight. The function keeps the gradient of one block, in the model's dtype. The gradient uses
+// the memory of the logits if they have the model's dtype.
 double blocks_of_shared_loss(const Recipe& r) {
   const base::Dtype weights = train::dtype_of(r.train.precision);
   const base::Dtype of_logits = r.train.dtype_of_logits().value_or(base::accumulator_dtype(weights));
@@ -132,17 +132,17 @@ double blocks_of_shared_loss(const Recipe& r) {
   return (2 * logits + gradient) / (logits + gradient);
 }
 
-// Maximum of the longer recorded sequence length, in tokens of a rank, before rounding. If the recipe's context is
-// shorter, the context is used instead.
+// Maximum of the longer recorded sequence length, in tokens of a rank, before rounding. The recipe's context is used
+// instead if it is shorter.
 constexpr int64_t recorded_tokens = 1024;
 
-// Difference between the two recorded sequence lengths before rounding, in tokens of a rank. If the difference is
-// small, the loss usually divides both lengths into the same number of row blocks
+// Difference between the two recorded sequence lengths before rounding, in tokens of a rank. The difference is small,
+// so that the loss usually divides both lengths into the same number of row blocks
 // (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
 
-// Returns the number of the job's ranks on a node. `prices` has the ranks of one stage. If the job has fewer ranks than
-// a node, all its stages are on one node.
+// Returns the number of the job's ranks on a node. `prices` has the ranks of one stage. All stages are on one node if
+// the job has fewer ranks than a node.
 int64_t ranks_of_node(const Recipe& r, const StepPrices& prices) {
   return std::min(r.parallel.pp * std::ssize(prices.node_of_rank()), prices.prices().ranks_per_node());
 }
@@ -204,8 +204,9 @@ FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, std::shared_
   keep_few_ranks(longer, *prices_);
 }
 
-// Most operations have the same sizes as an operation of the other micro-batch or layer. Pricing each of them again
-// would take most of the time of times().
+// Finds operations that have the same price as an earlier operation. Most operations have the same sizes as an
+// operation of the other micro-batch or of another layer. Pricing each operation would take most of the time of
+// times().
 void FewLayers::find_equal_operations() {
   const std::vector<device::Issue>& issues = record_->issues;
   std::vector<const device::Work*> shorter(issues.size());
@@ -247,8 +248,8 @@ device::MemoryStats FewLayers::run_recorded(StepRecord& record) {
   return memory->stats();
 }
 
-// Returns the work of an operation of the record with the sizes for `sequences` sequences of `context` tokens
-// each. If the shorter length is ignored, returns the recorded work.
+// Returns the work of an operation of the record with the sizes for `sequences` sequences of `context` tokens each.
+// Returns the recorded work if the work is equal in both steps, or if the shorter length is ignored.
 device::Work FewLayers::resized(size_t operation, double sequences, double context) const {
   device::Work sized = record_->issues[operation].work;
   const auto less = std::ranges::lower_bound(shorter_, operation, {}, &Shorter::operation);

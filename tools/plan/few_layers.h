@@ -34,16 +34,16 @@ std::shared_ptr<const StepPrices> prices_of_stage(const train::Recipe& recipe, c
 
 /// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The
 /// sizes of operations are linear in the number of tokens. The sizes of attention are also linear in the sequence
-/// length. Therefore, a step with any number of tokens can be priced without running it. If the steps of the two
-/// lengths issue different operations, simpler rules apply. The time of a micro-batch, activations and temporary memory
-/// are then proportional to the number of tokens, and all other costs are constant.
+/// length. Therefore, a step with any number of tokens can be priced without running it. Simpler rules apply if the
+/// steps of the two lengths issue different operations. In this case, the time of a micro-batch, activations and
+/// temporary memory are proportional to the number of tokens, and all other costs are constant.
 class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. `prices` are the prices of the stage (prices_of_stage()). `contexts`
-  /// has the two sequence lengths, ascending. If `load` gives the loads of the experts, records the rank whose experts
-  /// have the largest total load. `extensions` must outlive the object. `shared` holds results of other runs; the runs
-  /// of this object use these results and add their own. If `shared` is null, the runs of this object share results
-  /// only with each other.
+  /// has the two sequence lengths, ascending. Records the rank whose experts have the largest total load if `load`
+  /// gives the loads of the experts. `extensions` must outlive the object. `shared` holds results of other runs; the
+  /// runs of this object use these results and add their own. The runs of this object share results only with each
+  /// other if `shared` is null.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, std::shared_ptr<const StepPrices> prices,
             const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
             std::shared_ptr<SharedByRuns> shared = nullptr);
@@ -95,7 +95,7 @@ class FewLayers {
   // By operation: the first operation that has the same price with any number of tokens.
   std::vector<int32_t> same_price_;
   StepContention contention_;
-  std::unique_ptr<StepSimulation> simulation_;  // of the record; null before the first call of times()
+  std::unique_ptr<StepSimulation> simulation_;  // of the record; null before times() and after free_simulation()
   // Shorter and longer sequence length. contexts_ holds the longer one twice if the shorter length is ignored.
   std::array<int64_t, 2> contexts_, recorded_contexts_;
   size_t first_ = 0, second_ = 0;  // indices of the first operations of the two micro-batches
@@ -109,10 +109,10 @@ class FewLayers {
 std::array<int64_t, 2> recorded_contexts(const train::Recipe& recipe);
 
 /// Returns the seconds of a micro-batch of the recipe in a model with the dense first layers (model.moe.dense_layers)
-/// and one period of layers. Simulates a rank of the recipe's first pipeline stage in a job of `world` ranks. If the
-/// loads of experts are given, each layer has the mean load of all layers. Returns none if optim.freeze is set, because
-/// layers then differ. Also returns none if schedule.moe.memory_limit is set, or if the steps of the two recorded
-/// lengths issue different operations. Takes milliseconds.
+/// and one period of layers. Simulates a rank of the recipe's first pipeline stage in a job of `world` ranks. Each
+/// layer has the mean load of all layers if `load` gives the loads of the experts. Returns none if optim.freeze is set,
+/// because layers then differ. Also returns none if schedule.moe.memory_limit is set, or if the steps of the two
+/// recorded lengths issue different operations. Takes milliseconds.
 std::optional<double> micro_batch_of_few_layers(train::Recipe recipe, const train::Extensions& extensions,
                                                 const Prices& prices, int64_t world, RoutingLoad load,
                                                 std::shared_ptr<SharedByRuns> shared);

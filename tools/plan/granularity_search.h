@@ -19,8 +19,8 @@ struct Trial {
 
 /// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or only fall, or only
 /// rise. The search divides the interval into thirds, compares f at the two inner points, and drops the outer third at
-/// the larger value. If `f` returns none for some n, returns this n as unsettled, and the caller must measure it.
-/// Among equal values, the smallest n wins.
+/// the larger value. Returns an n for which `f` returns none as unsettled. The caller must then measure this n. Among
+/// equal values, the smallest n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
 /// Median of samples, and the median absolute deviation from this median (base::median()). A few slow steps of a shared
@@ -40,7 +40,7 @@ bool indistinct(const SampleSummary& a, const SampleSummary& b);
 /// neighbouring ranges. Each restore strategy and each schedule needs its own object.
 ///
 /// This class corrects the printed algorithm in three points:
-/// - The smallest n is 1, as in the paper's text, unless `fewest` is larger.
+/// - The smallest n is 1 (as in the paper's text), or `fewest` if `fewest` is larger.
 /// - A B inside a known range gets the n of that range.
 /// - Line 22 widens the range of n itself, not the range of a neighbour.
 ///
@@ -77,12 +77,12 @@ class GranularitySearch {
   /// was not proposed.
   Trial propose(int64_t batch);
   /// Settles `batch` without further measurements. Considers each n that the neighbouring ranges allow and that has all
-  /// its samples. Returns the smallest n that is indistinct from the fastest. If no allowed n has all its samples,
-  /// returns the allowed n nearest to `otherwise`.
+  /// its samples. Returns the smallest n that is indistinct from the fastest. Returns the allowed n nearest to
+  /// `otherwise` if no allowed n has all its samples.
   int64_t conclude(int64_t batch, int64_t otherwise);
   /// Records a time. `n` must be one of the search's numbers.
   void record(int64_t batch, int64_t n, double seconds);
-  /// Returns a summary of the times of n that count; none unless n has all its samples.
+  /// Returns a summary of the times of n that count; none if n lacks samples.
   std::optional<SampleSummary> measured(int64_t batch, int64_t n) const;
   /// Calls `measure` until n is settled for `batch`. Returns this n.
   int64_t best(int64_t batch, const Measure& measure);

@@ -11,7 +11,8 @@ namespace {
 
 double weight_of(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Returns the curve of the share `share` of the experts of `p`: seconds, multiplied by `scale`, by the number of rows.
+// Returns the curve of the share `share` of the experts of `p`, over the number of rows. Multiplies the seconds by
+// `scale`.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double scale, double share) {
   schedule::TimeCurve curve;
   for (const auto& [rows, seconds] : p.points.points) curve.points.push_back({rows * share, seconds * share * scale});

@@ -16,9 +16,9 @@ class GroupedProducts {
  public:
   /// Makes an object without measurements.
   GroupedProducts() = default;
-  /// Takes the forward products of `element` and of one shape: the first of those whose number of weight elements
-  /// differs from `weight` by the smallest ratio. Times are scaled to `weight`. A measurement with one kernel call for
-  /// each expert (`dense_products`) gives the time of a group of one expert, unless such a group was measured.
+  /// Takes the forward products of `element` and of one shape: the first shape whose number of weight elements is
+  /// nearest to `weight`, as a ratio. Times are scaled to `weight`. A measurement with one kernel call for each expert
+  /// (`dense_products`) gives the time of a group of one expert, if no such group was measured.
   GroupedProducts(const Cluster& cluster, Element element, double weight);
 
   /// Sets the curve of a group of `experts` experts: seconds by total number of rows.

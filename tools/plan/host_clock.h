@@ -9,8 +9,8 @@
 namespace hexad::plan {
 
 /// Clock of a host that issues the operations of a record one after the other. The host waits for the device only where
-/// the record shows it. Kernels, copies and communication are assumed to run at their own speed, without slowing each
-/// other and without waiting for other ranks or for earlier communication.
+/// the record shows a wait. Kernels, copies and communication are assumed to run at their own speed, without slowing
+/// each other and without waiting for other ranks or for earlier communication.
 class HostClock {
  public:
   /// Makes a clock at the start of the step. `issuing` is the host's time for an operation, in seconds. `record` must

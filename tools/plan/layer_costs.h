@@ -26,14 +26,14 @@ struct ComposedStep {
 ///
 /// The time of a step is linear in the numbers of layers and micro-batches, plus the bubble of the pipeline. The memory
 /// of a step is linear in the numbers of layers and of micro-batches in flight. The layers are divided among the stages
-/// as in a run, which balances the FLOPs of layers and head. If the candidate has more stages than the recorded model,
-/// its groups that exchange weights and gradients are smaller (RecordPrices::shrink_groups()).
-/// Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. If there are more tokens
-/// than a block has (tokens_of_loss_block()), temporary memory is the larger of two sizes: the memory of the loss of
-/// one block, and the memory of the layers.
+/// as in a run, which balances the FLOPs of layers and head. The groups that exchange weights and gradients are smaller
+/// if the candidate has more stages than the recorded model (RecordPrices::shrink_groups()). Temporary memory is linear
+/// in the tokens, but a GPU computes the loss in blocks of rows. If there are more tokens than a block has
+/// (tokens_of_loss_block()), temporary memory is the larger of two sizes: the memory of the loss of one block, and the
+/// memory of the layers.
 ///
-/// If the loads of the experts are given, each layer has the mean load of all layers. If optim.freeze freezes different
-/// parameters in different layers, each layer has the mean costs of all layers. The recipes of all candidates may
+/// Each layer has the mean load of all layers if the loads of the experts are given. Each layer has the mean costs of
+/// all layers if optim.freeze freezes different parameters in different layers. The recipes of all candidates may
 /// differ only in the settings that a plan changes (PlanCandidate), and in their sequence length.
 class LayerCosts {
  public:
@@ -71,7 +71,7 @@ class LayerCosts {
   using Tokens = std::pair<int64_t, int64_t>;  // number of sequences, and context
   // Models with one and with two periods of layers, for each kind of periods, and their costs.
   struct Models {
-    int64_t recorded_context;  // tokens of a rank in the longer of the two recorded sequences
+    int64_t recorded_context;  // tokens in the longer of the two recorded sequences
     std::vector<std::array<FewLayers, 2>> kinds;
     std::map<Tokens, Memory> memory;
     std::map<std::pair<Tokens, int64_t>, Times> times;  // by tokens, and by stages for each recorded stage

@@ -17,8 +17,8 @@ using train::Recipe;
 
 namespace {
 
-// Returns the recipe with one stage and one block. The block has experts and no routing override, and is recomputed if
-// the recipe says so. A step of this recipe runs backward once for each micro-batch.
+// Returns the recipe with one stage and one block. The block has experts and no routing override. The block is
+// recomputed if the recipe recomputes blocks. A step of this recipe runs backward once for each micro-batch.
 Recipe with_one_layer(Recipe r) {
   r.model.layers = 1, r.model.prediction_blocks = 0;
   r.model.moe.dense_layers = 0, r.model.moe.every = 1;

@@ -40,8 +40,8 @@ class LayerOnMeta {
   LayerOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
               const std::vector<int>& node_of_rank, const RoutingLoad& load = RoutingLoad::even);
 
-  /// Returns the work of a micro-batch. Each part occurs once: if the block is recomputed, its forward counts once.
-  /// Takes milliseconds, the time of a step on the meta device.
+  /// Returns the work of a micro-batch. Each part occurs once, also the forward of a recomputed block. Takes
+  /// milliseconds, the time of a step on the meta device.
   LayerWork work(const moe::MoeSchedule& schedule);
   /// Returns the number of operations in the log. A call of work() adds only the operations in LayerWork::outside.
   size_t logged() const { return run_.issues().issues().size(); }
@@ -56,9 +56,9 @@ class LayerOnMeta {
 /// not differ systematically, because all ranks use the same routing model. Therefore, only one rank of each class
 /// runs. Every rank of a job computes the same result without communication.
 ///
-/// If the load is given, the busiest ep rank forms a separate class, because all other ranks wait for it. The ep rank
-/// with the median load represents all other ep ranks. Therefore, the time of a call does not grow with the number of
-/// ep ranks.
+/// The busiest ep rank forms a separate class if the load is given, because all other ranks wait for this rank. The ep
+/// rank with the median load represents all other ep ranks. Therefore, the time of a call does not grow with the number
+/// of ep ranks.
 class LayerGraphs {
  public:
   /// Makes the classes. `node_of_rank` is as in ProcessGroup, for all ranks of the job.

@@ -18,7 +18,8 @@ using moe::MoeSchedule;
 using train::Recipe;
 
 // Returns copies of the recipe with other schedules: all other values of the choices that `open` resets to auto.
-// Schedules that overlap begin with two chunks, unless the recipe already has chunks of the same kind.
+// Schedules that overlap have the recipe's number of chunks if the recipe has chunks of the same kind, and two chunks
+// otherwise.
 std::vector<Recipe> other_schedules(const Recipe& r, const PlanSite& site, void (*open)(moe::MoeScheduleConfig&)) {
   if (r.model.moe.experts == 0) return {};
   const MoeSchedule now = r.schedule.moe.settled();

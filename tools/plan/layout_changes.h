@@ -39,8 +39,9 @@ struct ChangesOfKey {
 /// - parallel.cp_kind: all other values
 /// - schedule.moe.chunk_by: none, or another kind with two chunks
 /// - schedule.moe.chunks: twice and half as many, or the next divisors of a rank's experts
-/// - parallel.order: orders that spread at least one kind of group less widely (PlanRequest::orders). An order is
-///   omitted if another returned order spreads no kind of group more widely. Under Objective::memory, no orders
+/// - parallel.order: orders that spread at least one kind of group less widely than the recipe's order
+///   (PlanRequest::orders). An order is omitted if another returned order spreads no kind of group more widely than
+///   this order. Under Objective::memory, no orders
 /// - distributed.bucket_bytes: four times and a quarter of the size, from 1 MiB to 2 GiB
 /// - other choices of schedule.moe: rows, duplicates, overlap (with the recipe's chunks, or with two chunks if the
 ///   recipe has none), esp_exchange, order

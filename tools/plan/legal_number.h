@@ -9,8 +9,8 @@
 
 namespace hexad::plan {
 
-/// Returns `limit`, for which `legal`(limit) must be true, as a text of at least `digits` significant digits. If the
-/// rounded number were illegal, the text has more digits, so that a reader may write the text into the file.
+/// Returns `limit`, for which `legal`(limit) must be true, as a text that is rounded to `digits` significant digits.
+/// Rounds to more digits if the rounded number would be illegal, so that a user can write the text into the file.
 template <class Legal>
 std::string legal_number(double limit, const Legal& legal, int digits = 4) {
   constexpr int exact = 17;  // a double is read back from this number of digits without a change

@@ -39,7 +39,7 @@ struct Peak {
 
 /// Efficiency of matrix products: the share of the peak that a product reaches. With `rows` rows in each group, the
 /// share is at most efficiency(rows) x inputs/(inputs + half_width) x outputs/(outputs + half_width). Products whose
-/// result has too few tiles for all SMs reach less.
+/// result has too few tiles for all SMs reach a smaller share.
 struct ProductEfficiency {
   config::Curve efficiency;
   double half_width = 0;
@@ -201,19 +201,19 @@ struct Machine {
 /// - a network that is far faster than the link inside a domain
 /// - a collective that takes all SMs
 /// - a curve of efficiency that falls or begins at size 0
-/// - except for attention, a curve that rises so fast that more work would take less time
+/// - a curve (except of attention) that rises so fast that more work would take less time
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, with these exceptions: links that the machine does not use, the size
-/// of host memory, the radix of switches, and peaks. `assumptions` has one text for each assumed value,
-/// except for `domain` and topology.rails, whose default is ranks_per_node. If the size of host memory is unknown, a
-/// text states that plans do not use it.
+/// of host memory, the radix of switches, and peaks. `assumptions` has one text for each assumed value, except for
+/// `domain` and topology.rails, whose default is ranks_per_node. A text states that plans offload no more than the
+/// recipe if the size of host memory is unknown.
 struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;
 };
 /// Fills in the members that are not set in `machine`. The default curves of kernels were measured on one H100
-/// (docs/reports/gpu-h100.md). Most default curves of links are from arXiv 2603.07685.
+/// (docs/reports/gpu-h100.md). The values for large sizes in the default curves of links are from arXiv 2603.07685.
 CompleteMachine complete(const Machine& machine);
 
 }  // namespace hexad::plan

@@ -10,7 +10,7 @@
 namespace hexad::plan {
 namespace {
 
-// Classes of all kernel families except the pointwise ones.
+// Classes of all kernel families except pointwise families.
 constexpr auto classes_of_families = std::to_array<std::pair<std::string_view, KernelClass>>({
     {"swiglu", KernelClass::activation},
     {"clamped_swiglu", KernelClass::activation},

@@ -19,23 +19,23 @@ struct Attention {
   double flops = 0;
   double sequence = 0, head_dim = 128;
   double heads = 1;  // total number of heads of all sequences
-  // Share of `flops` that is not padding. Values with smaller heads than keys are padded; CPUs do not compute the
-  // padding, GPUs do.
+  // Share of `flops` that is not padding. Values are padded if they have smaller heads than keys. GPUs compute the
+  // padding, and CPUs do not.
   double without_padding = 1;
 };
 
-/// Returns the FLOPs of causal attention in one sequence. `width` is the number of heads times the head size. As in
-/// Attention::flops, backward computes the scores again.
+/// Returns the FLOPs of causal attention in one sequence. `width` is the number of heads times the head size. Includes
+/// the scores that backward computes again, like Attention::flops.
 double attention_flops(AttentionPass pass, double width, double positions);
 
-/// Returns the element type of measurements that apply to `dtype`; none unless `dtype` is f32 or bf16.
+/// Returns the element type of measurements that apply to `dtype`; none if `dtype` is neither f32 nor bf16.
 std::optional<Element> element_of(base::Dtype dtype);
 
 /// Returns the class of kernel `name` of `family` (KernelTable). Kernels of unknown families are pointwise.
 KernelClass class_of(std::string_view family, std::string_view name);
 
-/// True if kernels of the class work in f32 or bf16, depending on the recipe: the element type of activations follows
-/// train.precision, that of updates optim.moment_dtype, and that of gradients optim.grad_dtype. Other kernels are
+/// True if kernels of the class work in f32 or bf16, depending on the recipe: train.precision sets the element type of
+/// activations, optim.moment_dtype the type of updates, and optim.grad_dtype the type of gradients. Other kernels are
 /// measured only in f32.
 bool works_in_bf16(KernelClass of);
 
@@ -51,9 +51,9 @@ class KernelCurves {
   /// the last point, and constant below the first point.
   std::optional<double> attention(const Attention& attention) const;
 
-  /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If the
-  /// class was not measured with this element type, uses the curve of another element type. Files of older programs
-  /// lack gelu and reduction, which then take the curves of activation and norm.
+  /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. Uses
+  /// the curve of another element type if the class was not measured with this element type. Files of older programs
+  /// lack gelu and reduction. Kernels of these classes then have the curves of activation and norm.
   std::optional<double> kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   bool has_attention(Element element) const;

@@ -50,7 +50,7 @@ bool is_in_memory(const std::string& folder) {
 }
 
 // Returns the memory that a rank needs in `place`. On a CPU, offloaded tensors are in a file, which counts only if its
-// folder is in memory. On other devices, they are in host memory.
+// folder is in memory (tmpfs, ramfs). On other devices, offloaded tensors are in host memory.
 Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   const bool on_cpu = r.device == device::DeviceKind::cpu;
   const double offloaded = !on_cpu || is_in_memory(r.offload.folder) ? m.offloaded : 0;
@@ -58,8 +58,8 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// Returns the recipe with which the run starts. If memory_reuse is open, this recipe has values for all open choices of
-// schedule.moe. The value of memory_reuse depends on memory.limit_bytes, but not on the memory of the machine.
+// Returns the recipe with which the run starts. This recipe has values for all open choices of schedule.moe if
+// memory_reuse is open. The value of memory_reuse depends on memory.limit_bytes, but not on the memory of the machine.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
   if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));

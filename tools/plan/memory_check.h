@@ -18,7 +18,7 @@ inline constexpr double estimate_error = 0.02;
 /// Purpose of a job. Generation first computes the tokens of one whole prompt at a time.
 enum class ModelUse : uint8_t { training, evaluation, generation };
 
-/// Bytes that a rank's process needs in addition to tensors: the program, MPI, scratch of kernels.
+/// Bytes that a rank's process needs in addition to tensors: the program, MPI, and scratch memory of kernels.
 inline constexpr double process_bytes = 80 << 20;
 
 struct MemoryFit {
@@ -49,21 +49,21 @@ MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& exten
                      const std::function<const RankMemory&(int64_t)>& memory_of, ModelUse use = ModelUse::training,
                      int64_t cached_tokens = 0);
 
-/// Judges this job. Rank 0 makes the estimate, and all ranks get the same result. Collective. If memory.limit_bytes is
-/// none, every job fits.
+/// Judges this job. Rank 0 makes the estimate, and all ranks get the same result. Every job fits if memory.limit_bytes
+/// is none. Collective.
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                      ModelUse use = ModelUse::training, int64_t cached_tokens = 0);
 
 /// Returns false if the verdict on this job is `too_much`. Rank 0 then prints the reason, and the caller must end the
-/// job with exit code 4. For the verdicts `tight` and `unknown`, rank 0 prints a warning. Collective.
+/// job with exit code 4. Rank 0 prints a warning for the verdicts `tight` and `unknown`. Collective.
 bool fits_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                     ModelUse use = ModelUse::training, int64_t cached_tokens = 0);
 
-/// Checks every stage of training as fits_in_memory() does. Messages name the stage. Returns false if any stage does
-/// not fit. Collective.
+/// Checks every stage of training like fits_in_memory(). Messages name the stage. Returns false if any stage does not
+/// fit. Collective.
 bool stages_fit_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world);
 
-/// Judges a job of `ranks` ranks on this machine. If memory.limit_bytes is none, every job fits.
+/// Judges a job of `ranks` ranks on this machine. Every job fits if memory.limit_bytes is none.
 MemoryFit memory_fit_on_this_machine(const train::Recipe& recipe, const train::Extensions& extensions, int64_t ranks,
                                      ModelUse use = ModelUse::training);
 

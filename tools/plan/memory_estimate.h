@@ -21,7 +21,7 @@ struct MemoryEstimate {
   double offloaded = 0;  // bytes in offload memory: a file, or a GPU's host memory; not part of the total
   double total = 0;
   double blocks = 0;  // total if the size of every block is rounded up (device::block_size), as for memory.limit_bytes
-  int in_flight = 1;  // number of micro-batches times virtual stages whose activations are kept at the same time
+  int in_flight = 1;  // pairs of a micro-batch and a virtual stage whose activations are kept at the same time
 };
 
 struct StepOnMeta;
@@ -45,7 +45,7 @@ std::vector<MemoryEstimate> estimate_evaluation(const train::Recipe& recipe, con
                                                 int64_t world);
 /// Estimates the memory of the rank that needs the most. Stops at the first rank that needs more than `limit` bytes in
 /// total, and returns the memory of that rank. `shared` holds results of other runs; the runs of this call use these
-/// results and add their own. If `shared` is null, the runs of this call share results only with each other.
+/// results and add their own. The runs of this call share results only with each other if `shared` is null.
 MemoryEstimate estimate_memory_within(double limit, const train::Recipe& recipe, const train::Extensions& extensions,
                                       int64_t world, RoutingLoad load = RoutingLoad::even,
                                       std::shared_ptr<SharedByRuns> shared = nullptr);

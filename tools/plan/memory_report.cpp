@@ -43,8 +43,8 @@ std::string routing_lines(const RoutedMemory& memory) {
 }
 
 // Returns a line about the memory of the neediest of `ranks` if no other rank is ever late. Returns an empty text if
-// this is less than 1% below `total`, and under ZeRO-0 and ZeRO-1. Only under ZeRO-2 and ZeRO-3, late peers make a rank
-// hold whole buckets of gradients longer.
+// this is less than 1% below `total`, and under ZeRO-0 and ZeRO-1. Late peers make a rank hold whole buckets of
+// gradients longer only under ZeRO-2 and ZeRO-3.
 std::string prompt_line(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout,
                         const std::vector<int>& ranks, double total) {
   if (r.parallel.zero < 2 || layout.world() == 1) return {};
@@ -149,8 +149,8 @@ std::string MemoryReport::table() const {
          traffic_lines(all.traffic);
 }
 
-// Returns the memory that `changed` needs. If memory_reuse is open, assumes the schedule that needs the least memory in
-// the unchanged recipe. Another schedule may need less in `changed`.
+// Returns the memory that `changed` needs. Assumes the schedule that needs the least memory in the unchanged recipe if
+// memory_reuse is open. Another schedule may need less in `changed`.
 double MemoryReport::needed_by(const Recipe& changed) const {
   if (!within_) return max_blocks(estimate_stages(changed, extensions_, world_));
   moe::MoeSchedule s = within_->smallest;

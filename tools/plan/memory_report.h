@@ -14,8 +14,8 @@ namespace hexad::plan {
 
 class MemoryReport {
  public:
-  /// Makes a report. If memory_reuse is open, finds the schedules that fit the memory limit. `extensions` must
-  /// outlive the report.
+  /// Makes a report. Finds the schedules that fit the memory limit if memory_reuse is open. `extensions` must outlive
+  /// the report.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
   /// Estimates for RoutingLoad::even. For each stage, `stages` has the memory of the stage's rank that needs the most.
@@ -28,10 +28,10 @@ class MemoryReport {
   Estimates estimates() const;
 
   /// Returns a table of three parts:
-  /// - the memory of the rank that needs the most: by purpose under RoutingLoad::even; in total with prompt peers, if
-  ///   this is at least 1% less; and in total under p99 and in the worst case, if these can differ
-  /// - if there are several stages, one line for each; if there are many, only the first stages, the last stage and
-  ///   the neediest stage
+  /// - the memory of the rank that needs the most, by purpose, under RoutingLoad::even. Then the total with prompt
+  ///   peers if it is at least 1% less. Then the totals under p99 and in the worst case if these totals can differ
+  /// - one line for each stage if there are several stages. If there are many, only the first stages, the last stage
+  ///   and the neediest stage have lines
   /// - the traffic of the rank that sends the most in a step, by class
   std::string table() const;
 
@@ -45,13 +45,13 @@ class MemoryReport {
   const train::Recipe recipe_;
   const train::Extensions& extensions_;
   const int64_t world_;
-  train::Recipe planned_;               // the recipe; if memory_reuse is open, with values for all open choices
+  train::Recipe planned_;               // the recipe, with values for all open choices if memory_reuse is open
   std::optional<WithinMemory> within_;  // schedules that fit; set if a model with experts has open memory_reuse
 };
 
 /// Returns "weights 1.20 GiB (1.10 GiB), ...": for each category, the largest estimate of any stage, and in brackets
 /// the measured bytes. Omits categories without bytes. `measured` has the measured bytes by the allocator's category.
-/// Its entry "total" is the peak of their sum.
+/// The entry "total" is the peak of the sum of all categories.
 std::string memory_comparison(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                               const std::map<std::string, int64_t>& measured);
 

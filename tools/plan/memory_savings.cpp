@@ -15,8 +15,8 @@ using base::human_bytes;
 
 namespace {
 
-// True if several ranks share the state of a weight, so that ZeRO can divide it. For dense weights, these ranks differ
-// along dp and cp; for experts, along edp.
+// True if several ranks share the state of a weight, so that ZeRO can divide it. These ranks differ along dp and cp for
+// dense weights, and along edp for experts.
 bool shares_state(const Recipe& r, int64_t world) {
   using base::Axis;
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));

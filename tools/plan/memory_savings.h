@@ -20,7 +20,7 @@ struct MemorySaving {
 std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t world);
 
 /// Returns a text with the savings that reduce the memory from `need` to at most `limit` bytes, each with the resulting
-/// memory. If no saving is sufficient, the text names the most effective one. The text is empty if no saving helps.
+/// memory. The text names the most effective saving if no saving is sufficient. The text is empty if no saving helps.
 /// `needed` returns the memory of a changed recipe.
 ///
 /// Stops before an estimate that might end later than `patience` seconds after the start. The next estimate is assumed

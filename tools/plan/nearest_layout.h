@@ -31,14 +31,14 @@ using FitsMemory = std::function<bool(const train::Recipe& recipe, int64_t ranks
 /// Returns the layout on a number of ranks in `range` that is legal (LayoutRules), fits, and is nearest to the recipe's
 /// layout. The distance is the sum of |log2| of four ratios. Three are the ratios of tp, pp and cp to their values in
 /// the recipe. The fourth is the ratio of the number of ranks to `range.most`. A few ranks may therefore remain idle if
-/// using them would need another tp, pp or cp. More than half of the ranks are used if any such layout exists. Among
-/// equally near layouts, returns the layout with the nearest tp, then pp, cp, etp and ep.
+/// using them would need another tp, pp or cp. More than half of `range.most` ranks are used if a fitting layout on so
+/// many ranks exists. Among equally near layouts, returns the layout with the nearest tp, then pp, cp, etp and ep.
 ///
 /// The batch, the micro-batch, the context and the ZeRO stage do not change, because the run must remain the same up to
 /// rounding. Placements (parallel.order and cp_expansion) and the pipeline (kind, split and overlap) usually do not
-/// change, either. These keys are reset to their defaults only if a layout otherwise has no legal ep and etp. Returns
-/// nullopt if no number of ranks in `range` has a layout. `recipe` is the completed recipe of `document`, and has one
-/// stage of training.
+/// change, either. These keys are reset to their defaults if a layout has no legal ep and etp with the recipe's values
+/// of these keys. Returns nullopt if no number of ranks in `range` has a layout. `recipe` is the completed recipe of
+/// `document`, and has one stage of training.
 std::optional<NearestLayout> nearest_layout(const config::Document& document, const train::Recipe& recipe,
                                             const train::Extensions& extensions, RankRange range,
                                             const FitsMemory& fits);

@@ -34,9 +34,9 @@ bool is_comparable(const Recipe& r, const RoutingLoad& load) {
          !r.offload.activations && runs_whole_micro_batches(r);
 }
 
-// True if, of several stages with equal layers, the first or the last stage needs the most memory. This is the case
-// under ZB-H1 with enough micro-batches. With few micro-batches, some stages never have as many micro-batches in flight
-// as they could.
+// True if the first or the last of several stages with equal layers needs the most memory. This is the case under ZB-H1
+// with enough micro-batches. With few micro-batches, some stages never have as many micro-batches in flight as they
+// could.
 bool is_neediest_at_the_ends(const Recipe& r, const mesh::Layout& layout) {
   return train::pipeline_of(r).kind == pp::PipelineKind::zb_h1 && micro_batches_of(r, layout) >= 2 * r.parallel.pp;
 }

@@ -31,7 +31,7 @@ struct SharedByRuns;
 /// - The groups of these stages have equally many ranks on each node, because connections between nodes need other
 ///   buffers than connections inside a node.
 ///
-/// If any of these conditions is not known to hold, and under gpipe, all stages are in the result.
+/// All stages are in the result if any of these conditions is not known to hold, and under gpipe.
 std::vector<std::vector<int>> neediest_ranks(const train::Recipe& recipe, const mesh::Layout& layout,
                                              const RoutingLoad& load, SharedByRuns& shared);
 

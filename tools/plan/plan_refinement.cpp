@@ -89,7 +89,7 @@ std::optional<double> PlanRefinement::micro_batch(const Recipe& r) {
 }
 
 // True if a change inside layers shortens a micro-batch of one period of layers, or if the seconds of this micro-batch
-// are unknown. Always true under Objective::memory, and if micro-batches overlap, because a single micro-batch then
+// are unknown. Also true under Objective::memory. Also true if micro-batches overlap, because a single micro-batch then
 // does not show the gain of a change.
 bool PlanRefinement::may_be_faster(const PlannedLayout& best, const Recipe& changed) {
   const Recipe& before = best.candidate.recipe;

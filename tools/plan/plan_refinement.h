@@ -22,7 +22,8 @@ void simulate(PlannedLayout& layout, const PlanSite& site);
 bool is_simulated(PlannedLayout& layout, const PlanSite& site);
 
 /// Searches for changes that improve a layout. For each change, computes the quantity that the objective minimizes: the
-/// memory of the changed layout, or its simulated step. Computes the other quantity only if the first one improves.
+/// memory of the changed layout, or its simulated step. Computes the other quantity only if the first quantity
+/// improves.
 class PlanRefinement {
  public:
   /// Makes a refinement. `site` must outlive the object.
@@ -76,11 +77,11 @@ class PlanRefinement {
 
 /// Refines and sorts the plan's best layouts, and counts the changes. Tries at most 45 changes, or 78 if the plan
 /// begins without a layout.
-/// - If the plan has no layout, first adds the smallest layouts of `too_large` that fit with changes that save memory.
-/// - Otherwise, unless the objective is memory, adds layouts of `too_large` that fit with offload and whose steps seem
-///   shorter than the step of the best layout.
-///
-/// Then adds `own`, the recipe's own layout, unless it is none.
+/// First adds layouts:
+/// - the smallest layouts of `too_large` that fit with changes that save memory, if the plan has no layout
+/// - layouts of `too_large` that fit with offload and whose steps seem shorter than the step of the best layout, if the
+///   plan has a layout and the objective is not memory
+/// - `own`, the recipe's own layout, if it is set
 void refine(Plan& plan, std::vector<PlannedLayout> too_large, std::optional<PlannedLayout> own, const PlanSite& site);
 
 }  // namespace hexad::plan

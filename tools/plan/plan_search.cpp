@@ -34,8 +34,8 @@ bool have_same_layout(const Recipe& a, const Recipe& b, int64_t world) {
 }
 
 // Returns the recipe's own layout with its step. Returns none if the layout is illegal or too large, cannot be
-// simulated, or is already in `plan.best`. If the layout is legal but not one of the candidates, adds it to the counts
-// of `plan`. The candidates may lack the layout, because the search does not try all values of the keys.
+// simulated, or is already in `plan.best`. Adds the layout to the counts of `plan` if it is legal but not one of the
+// candidates. The candidates may lack the layout, because the search does not try all values of the keys.
 std::optional<PlannedLayout> simulate_as_is(Plan& plan, const Recipe& recipe, bool is_candidate, const PlanSite& site) {
   const int64_t world = site.request.world;
   if (site.rules.broken(recipe)) return {};

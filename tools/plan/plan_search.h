@@ -34,8 +34,8 @@ struct PlannedLayout {
   MemoryEstimate memory{};
   RoutedMemory routed{};  // set only with PlanRequest::details
 
-  /// Returns the bytes that count towards the limit of a rank's tensors. If the recipe has memory.limit_bytes, these
-  /// are whole blocks, because this limit applies to whole blocks.
+  /// Returns the bytes that count towards the limit of a rank's tensors. These are whole blocks if the recipe has
+  /// memory.limit_bytes, because this limit applies to whole blocks.
   double counted_memory() const { return candidate.recipe.memory.limit() > 0 ? memory.blocks : memory.total; }
 };
 
@@ -52,8 +52,8 @@ struct Plan {
   // needless: layouts that were omitted because they needlessly recompute or have zero 2.
   int64_t legal = 0, too_large = 0, needless = 0;
   double memory = 0;  // limit of a rank's tensors, in bytes; infinite: unknown
-  // Least memory of a rank, in bytes, among the layouts that are too large or were estimated. If the memory of the
-  // smallest layout was not estimated, the value is only an approximation or a lower bound.
+  // Least memory of a rank, in bytes, among the layouts that are too large or were estimated. The value is only an
+  // approximation or a lower bound if the memory of the smallest layout was not estimated.
   double least_memory = 0;
   std::vector<ResourceGain> gains;  // gains for best[0], the largest first (PlanRequest::details)
   std::vector<GroupBytes> traffic;  // traffic of best[0] (PlanRequest::details)
@@ -88,7 +88,7 @@ struct PlanRequest {
 /// - The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
 ///   (refine()).
 ///
-/// If neither the cluster nor memory.limit_bytes limits a rank's memory, all layouts fit. Objective::ranks orders the
+/// All layouts fit if neither the cluster nor memory.limit_bytes limits a rank's memory. Objective::ranks orders the
 /// layouts of the requested ranks like Objective::time. `costs` keeps the costs of layers for later searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);

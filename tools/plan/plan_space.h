@@ -39,8 +39,9 @@ std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const Pl
 /// Rules of load_to_train() for recipes on a given number of ranks. Not thread-safe.
 class LayoutRules {
  public:
-  /// Reads the keys of the recipe in `document`. `extensions` must outlive the object. If `ranks_per_node` is known
-  /// (not 0), a recipe with schedule.moe.all_to_all: window also breaks a rule if an ep group is on several nodes.
+  /// Reads the keys of the recipe in `document`. `extensions` must outlive the object. A recipe with
+  /// schedule.moe.all_to_all: window also breaks a rule if an ep group is on several nodes. This rule is checked only
+  /// if `ranks_per_node` is known (not 0).
   LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world,
               int64_t ranks_per_node = 0);
 
@@ -77,9 +78,9 @@ struct PlanCandidates {
 
 /// Returns the variants of a layout that need less memory. The variants have zero 2 instead of 1, recompute norms
 /// instead of none, or both. With zero 2, gradients are reduced in every micro-batch. The step of a variant is not
-/// shorter than the step of the layout, unless activations are offloaded.
+/// shorter than the step of the layout if activations are not offloaded.
 std::vector<PlanCandidate> variants(const PlanCandidate& layout);
-/// Returns the layout of which `layout` is one of the variants(); otherwise `layout`.
+/// Returns the layout of which `layout` is one of the variants(); `layout` itself if it is no variant.
 PlanCandidate without_variant(PlanCandidate layout);
 
 /// Returns the legal layouts of the recipe on the given ranks: all combinations of

@@ -16,9 +16,9 @@ struct PredictionBench {
 };
 
 /// Predicts the times of one MoE layer's forward and backward without building the model, and writes the predictions to
-/// the file `out`. Then trains a few steps, and prints predicted and measured times. If the model does not fit, prints
-/// the predictions, measures nothing, and returns `resource`. Throws Error(usage) if the model has no experts, or if
-/// the recipe overlaps micro-batches. Collective.
+/// the file `out`. Then trains a few steps, and prints predicted and measured times. Prints the predictions, measures
+/// nothing and returns `resource` if the model does not fit. Throws Error(usage) if the model has no experts, or if the
+/// recipe overlaps micro-batches. Collective.
 base::ExitCode bench_predictions(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const comm::World& world, const PredictionBench& bench);
 

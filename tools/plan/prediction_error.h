@@ -31,9 +31,9 @@ struct PredictionError {
   std::string explanation() const;
 };
 
-/// Returns the error of steps that are predicted on a cluster. If the cluster has a description, this is the error on
-/// published steps. If the cluster has only measured curves, this is the error on whole steps that were measured on CPU
-/// ranks. tools/bench/predicted_steps.sh counts how many new steps are inside the interval.
+/// Returns the error of steps that are predicted on a cluster. This is the error on published steps if the cluster has
+/// a description. Otherwise, this is the error on whole steps that were measured on CPU ranks.
+/// tools/bench/predicted_steps.sh counts how many new steps are inside the interval.
 const PredictionError& prediction_error(const Cluster& cluster);
 
 }  // namespace hexad::plan

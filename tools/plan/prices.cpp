@@ -22,7 +22,7 @@ struct Prices::Tables {
   Rates slowdowns{};
 
   // Returns the description. Throws Error(usage) if there is none. The message joins the texts `missing` to name the
-  // missing measurement. They are not joined earlier, because a plan prices millions of operations.
+  // missing measurement. These texts are not joined earlier, because a plan prices millions of operations.
   template <class... Parts>
   const DescribedPrices& description(const Parts&... missing) const {
     if (!described)

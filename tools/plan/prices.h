@@ -22,8 +22,8 @@ struct Product {
   double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
 };
 
-/// Placement of a process group's ranks. Each node of the group has the same number of the group's ranks. If the
-/// numbers differ, the group is priced as if each rank were alone on a node, and uneven_nodes is set.
+/// Placement of a process group's ranks. Each node of the group has the same number of the group's ranks. A group
+/// without this property is priced as if each rank were alone on a node. In this case, uneven_nodes is set.
 struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
@@ -31,7 +31,7 @@ struct GroupPlace {
   int64_t groups = 1;           // number of groups on the same node that communicate at the same time
   int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: ranks_per_node x min(nodes, nodes of a domain)
   int64_t node_span = 0;        // number of nodes from the group's first to its last node; 0: `nodes`
-  int64_t uneven_nodes = 0;     // real number of nodes, if their numbers of the group's ranks differ; otherwise 0
+  int64_t uneven_nodes = 0;     // number of nodes if the nodes have different numbers of the group's ranks; otherwise 0
 };
 
 /// Prices of one cluster. Uses measured curves if the cluster has them, otherwise the cluster's description. Copies of
@@ -62,9 +62,9 @@ class Prices {
   double product(const Product& product) const;
 
   /// Returns the seconds of a product whose largest group has `largest` rows (at least rows / groups). Described
-  /// clusters: the time of equal groups times 1 + skew x (1 - mean / largest). The time grows less than `largest`,
-  /// because tiles of a large group are spread over all SMs. Measured clusters: the time of equal groups. `product` has
-  /// this rank's rows, so callers must account for skew between ranks.
+  /// clusters: the time of equal groups times 1 + skew x (1 - mean / largest). The time grows more slowly than
+  /// `largest`, because tiles of a large group are spread over all SMs. Measured clusters: the time of equal groups.
+  /// `product` has this rank's rows, so callers must account for skew between ranks.
   double product(const Product& product, double largest) const;
 
   /// Returns the seconds of a fused attention kernel; 0 without FLOPs. Throws Error(usage) like product().
@@ -87,8 +87,8 @@ class Prices {
   double memory_bound(double bytes, double kernels = 1) const;
 
   /// Returns the seconds of one kernel of a class; 0 without bytes. `dtype` is the dtype of the kernel's first result.
-  /// On measured clusters, uses KernelCurves::kernel(). If that function returns none, and on other clusters, uses
-  /// memory_bound().
+  /// Uses KernelCurves::kernel() on measured clusters. Uses memory_bound() if that function returns none, and on other
+  /// clusters.
   double kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   /// Returns the host's seconds for each operation in addition to its kernel: the measured time or, on a described CPU,
@@ -113,7 +113,8 @@ class Prices {
   ///
   /// Described clusters. A domain is the set of ranks that the fast link connects. A group of n ranks has k ranks in
   /// each of D domains. If b ranks of a node use the network at the same time, a rank has min(1, rails / b) of an
-  /// adapter. Beyond the nodes of one leaf switch (half its ports), bandwidth is divided by the oversubscription.
+  /// adapter. The bandwidth is divided by the oversubscription if the group spans more nodes than a leaf switch
+  /// connects (half its ports).
   ///   - all_to_all: bytes are divided in proportion to the numbers of peers inside and outside the domain. The two
   ///     parts overlap, and the longer part counts. Each step has eight peers (NCCL, src/include/device.h:
   ///     NCCL_MAX_DEV_WORK_P2P_PER_BATCH) and costs one latency.
@@ -149,8 +150,8 @@ class Prices {
   /// Returns 0 if the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;
 
-  /// Returns the number of ranks that the fast link connects: the ranks of a node, unless the description has a larger
-  /// domain.
+  /// Returns the number of ranks that the fast link connects: the described domain, or the ranks of a node if no domain
+  /// is described.
   int64_t domain() const;
 
   /// Return the number of nodes of the cluster, and the number of ranks on each node.

@@ -34,8 +34,8 @@ class Queues {
     int lane;  // 0: collectives; above 0: messages, by peer and direction
     auto operator<=>(const Key&) const = default;
   };
-  /// Returns the number of the queue with this key. Adds the queue if there is none. Throws std::logic_error if its
-  /// number would not be below `most`.
+  /// Returns the number of the queue with this key. Adds the queue if there is none. Throws std::logic_error if the new
+  /// queue would have the number `most`.
   int number_of(const Key& key);
   /// Returns the key of a queue of communication.
   const Key& key(int queue) const { return keys_[queue - device::lane_count]; }
@@ -55,8 +55,8 @@ class RankJobs {
   const StepRecord& record() const { return record_; }
   int job_of(size_t issue) const { return job_of_[issue]; }
 
-  /// Appends the jobs, in queues starting at `first_queue`. They have no times yet. `simulated` lists the ranks of all
-  /// records.
+  /// Appends the jobs, in queues starting at `first_queue`. The jobs have no times yet. `simulated` lists the ranks of
+  /// all records.
   void add_to(std::vector<schedule::Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated);
   /// Sets the times of the appended jobs.
   void set_times(std::span<schedule::Job> jobs, const PriceOfIssue& price);
@@ -70,8 +70,8 @@ class RankJobs {
   // Returns the job that operation `i` joins, if any. Two consecutive operations of a lane form one job if no other
   // queue waits for the first operation, and the second operation waits for no other queue.
   std::optional<int> job_to_join(size_t i);
-  // True if the operation has a job of its own, directly before its other job, for the time until the host has issued
-  // it. Until then, the queue of the operation runs earlier operations.
+  // True if the operation has two consecutive jobs: one for the time until the host has issued the operation, and one
+  // for the operation itself. During the first job, the queue of the operation runs earlier operations.
   bool waits_for_host(const device::Issue& issue) const;
   Network network_between(int rank, int other) const;
   int queue_of(const device::Issue& issue, Queues& queues, const std::vector<int>& simulated);

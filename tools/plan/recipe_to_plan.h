@@ -12,15 +12,16 @@ namespace hexad::plan {
 struct RecipeToPlan {
   config::Document document;
   train::Recipe recipe;
-  /// Problem of the recipe's own layout, which is then not in `document` and `recipe`. Empty: the layout is legal for
-  /// some number of ranks.
+  /// Problem of the recipe's own layout, whose keys are then removed from `document` and `recipe`. Empty if the layout
+  /// is legal for some number of ranks.
   std::string ignored;
 };
 
-/// Reads a recipe for any number of ranks. If the recipe is illegal, but legal without the keys of its layout, removes
-/// these keys, because a plan sets them. They are the keys of the section parallel, batch.micro, and the keys
-/// `kind`, `virtual_stages` and `split` of schedule.pipeline. Throws Error(usage) with every problem of the recipe if
-/// the recipe is illegal without these keys, too. Also throws this error if a key is unknown or has an illegal value.
+/// Reads a recipe for any number of ranks. Removes the keys of the layout if the recipe is legal only without them,
+/// because a plan sets these keys. The keys of the layout are the keys of the section parallel, batch.micro, and the
+/// keys `kind`, `virtual_stages` and `split` of schedule.pipeline. Throws Error(usage) with every problem of the recipe
+/// if the recipe is illegal without these keys, too. Also throws this error if a key is unknown or has an illegal
+/// value.
 RecipeToPlan load_to_plan(config::Document document, const train::Extensions& extensions);
 
 /// Returns the first problem of `error`, with file and line.

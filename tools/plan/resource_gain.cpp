@@ -40,8 +40,8 @@ void raise(Machine& m, Resource resource, double factor) {
   }
 }
 
-// Returns the total seconds of all operations. If raising a resource's rate does not change this sum, the step does not
-// use the resource.
+// Returns the total seconds of all operations. The step does not use a resource if raising the resource's rate does not
+// change this sum.
 double seconds_of_operations(const RecordedStep& step, const StepPrices& prices) {
   double seconds = 0;
   for (const StepRecord& record : step.longer.stages) {

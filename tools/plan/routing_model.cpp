@@ -91,8 +91,8 @@ class Experts {
     near_ = Rounds(std::move(near), seed + 1), far_ = Rounds(std::move(far), seed + 2);
   }
 
-  /// Draws a token's experts, alternating between the token's groups. `to_rank` of the experts are on the chosen rank,
-  /// unless the groups have too few experts there or elsewhere.
+  /// Draws a token's experts, alternating between the token's groups. `to_rank` of the experts are on the chosen rank
+  /// if the groups have enough experts there and on the other ranks.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)
@@ -134,7 +134,7 @@ class Router {
       : load_(load), rank_(rank), ranks_(ranks), capacity_factor_(capacity_factor) {}
 
   void operator()(std::span<int32_t> ids, Choice choice) {
-    // Keeps the recipe's own routing unless another load is requested.
+    // Keeps the recipe's own routing if no other load is requested.
     if (choice.given && load_ == RoutingLoad::even) return;
     choice.layer = -1;
     const auto known = std::ranges::find_if(

@@ -14,13 +14,14 @@ namespace hexad::plan {
 ///
 /// - even (p50): every expert gets the same number of rows, and a token's experts are spread randomly over the ranks.
 ///   If a token may only use experts of some groups (model.moe.top_groups), all groups are chosen equally often, and
-///   the token's experts alternate between its groups. If the recipe defines the routing (model.moe.routing), that
-///   routing applies.
+///   the token's experts alternate between its groups. The recipe's routing (model.moe.routing) applies instead if the
+///   recipe defines it.
 /// - p99: one ep rank has a share of all slots that only one of a hundred routers exceeds. p99 assumes that all
 ///   divisions of the slots among the experts are equally probable. This is the uniform distribution on the simplex
 ///   ("broken stick"). Then the joint share of n of E experts has the distribution Beta(n, E - n). The experts of this
-///   rank divide its share evenly, and the other experts divide the rest evenly. One of 64 experts gets 4.5 times the
-///   mean. p99 is an assumed model, not a measurement: well-balanced routers do not reach this load.
+///   rank divide its share evenly, and the other experts divide the rest evenly. For example, one of 64 experts, alone
+///   on its rank, gets 4.5 times the mean. p99 is an assumed model, not a measurement: well-balanced routers do not
+///   reach this load.
 /// - one_rank: all experts of a token are on one ep rank, or as many of them as that rank has. No routing gives a rank
 ///   a higher load. Like p99, this kind ignores the recipe's routing.
 /// - given: the share of each expert in each layer is given. Each token visits the experts that are furthest behind
@@ -62,8 +63,8 @@ RoutingLoad mean_layer(RoutingLoad load);
 /// `given` are returned unchanged.
 RoutingLoad with_stragglers(RoutingLoad load, int ranks);
 
-/// Returns the share of all slots that `local` of the experts get under `load`, which must not be `given`. If the model
-/// has a capacity, the share is at most the larger of the capacity and the even share, because dropped slots take no
+/// Returns the share of all slots that `local` of the experts get under `load`, which must not be `given`. The share is
+/// at most the larger of the capacity and the even share if the model has a capacity, because dropped slots take no
 /// memory.
 double share_of_rank(RoutingLoad::Kind load, int64_t local, const device::MetaRun::Choice& choice,
                      std::optional<double> capacity_factor = {});

@@ -94,12 +94,12 @@ pp::ParameterRecorder& RunOnMeta::parameter_recorder() {
 
 void RunOnMeta::repeat_passes() {
   device::SpanLog& spans = instance_.context.spans();
-  // If a micro-batch can repeat most of its layers, micro-batches 0 and 1 record these layers instead of passes.
+  // Micro-batches 0 and 1 record layers instead of passes if a micro-batch can repeat most of its layers.
   const bool records_layers = layers_ && layers_->repeat_most();
   const int first_recorded = records_layers ? 2 : 0;
   instance_.repeated_passes = &passes_.emplace(*run_->issues(), parameter_recorder(), first_recorded);
   spans.start();
-  // dualpipe_v delays the weight gradients of some micro-batches. Both kinds of micro-batches occur in 2 pp.
+  // dualpipe_v delays the weight gradients of some micro-batches. Both kinds occur among 2 x pp micro-batches.
   const bool delays_some = train::pipeline_of(recipe_).kind == pp::PipelineKind::dualpipe_v;
   step(delays_some ? 2 * recipe_.parallel.pp : records_layers ? 3 : pp::RepeatedPasses::recorded_micro_batches);
   spans.stop();

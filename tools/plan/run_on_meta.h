@@ -38,8 +38,8 @@ int64_t micro_batches_of(const train::Recipe& recipe, const mesh::Layout& layout
 inline constexpr int usual_ranks_per_node = 8;
 
 /// Returns simulated cards for `world` ranks if ranks of the recipe would communicate by NCCL, otherwise null. Several
-/// ranks with device: cuda communicate by NCCL, unless distributed.device_collectives is host. If `node_of_rank` is
-/// empty, nodes have usual_ranks_per_node ranks each.
+/// ranks with device: cuda communicate by NCCL if distributed.device_collectives is not host. Nodes have
+/// usual_ranks_per_node ranks each if `node_of_rank` is empty.
 std::shared_ptr<const comm::ImaginedCards> imagined_cards(const train::Recipe& recipe, int world,
                                                           std::vector<int> node_of_rank = {});
 
@@ -59,20 +59,20 @@ class RunOnMeta {
   /// - parts: only the parts of a step that repeat_layers() repeats, without operations
   enum class Record : uint8_t { nothing, issues, parts };
 
-  /// Makes the run. `node_of_rank` is as in ProcessGroup. If `node_of_rank` is empty, all ranks are on one node, except
+  /// Makes the run. `node_of_rank` is as in ProcessGroup. All ranks are on one node if `node_of_rank` is empty, except
   /// for NCCL's connections (imagined_cards()). With Record::issues, issues() returns the recorded operations of the
   /// steps. Otherwise, with late peers, tensors are in memory as long as possible: imagined ranks are as late as the
-  /// schedule allows.
-  /// `shared` holds results of other runs; this run uses these results and adds its own. If `shared` is null, the run
-  /// shares no results.
+  /// schedule allows. `shared` holds results of other runs; this run uses these results and adds its own. The run
+  /// shares no results if `shared` is null.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
             const RoutingLoad& load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {},
             std::shared_ptr<SharedByRuns> shared = nullptr, comm::ImaginedPeers peers = comm::ImaginedPeers::late);
 
   void step(int64_t micro_batches);
   /// Prepares a step that follows a step with another number of micro-batches. On a host that runs ahead, the previous
-  /// step has loaded as many micro-batches as it has itself. This function replaces them by `micro_batches`
-  /// micro-batches, so that the next step begins as it does after an equal step. Does nothing before the first step.
+  /// step has loaded micro-batches for the next step, as many as its own. This function replaces these micro-batches by
+  /// `micro_batches` micro-batches, so that the next step begins like a step that follows an equal step. Does nothing
+  /// before the first step.
   void load_ahead(int64_t micro_batches);
   /// Returns the number of the first operation of the last step in the log; none before the first step, or without a
   /// log.
@@ -112,7 +112,7 @@ class RunOnMeta {
   const std::shared_ptr<SharedByRuns> shared_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
-  const bool peers_are_late_;  // false if the run records operations, because its memory is then ignored
+  const bool peers_are_late_;  // false with prompt peers, and if operations are recorded (memory is then ignored)
   std::optional<device::IssueLog::Pause> log_pause_;  // set with Record::parts
   // The recorders outlive the instance, because its parameters and passes refer to them.
   std::optional<pp::ParameterRecorder> recorder_;

@@ -83,8 +83,9 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
   std::ranges::stable_sort(candidates_, {}, &ScheduleCandidate::predicted);
   set(0);
   const MoeSchedule best = candidates_.front().schedule;
-  // If only chunks and memory_reuse are open, all trials belong to Algorithm 1, as in the paper. The same applies if
-  // other open choices make no difference: each candidate does the work of a sibling of the fastest.
+  // All trials belong to Algorithm 1, as in the paper, if only chunks and memory_reuse are open. All trials also belong
+  // to Algorithm 1 if other open choices make no difference: each candidate does the work of a sibling of the fastest
+  // candidate.
   const auto is_searched = [&](const ScheduleCandidate& c) {
     return std::ranges::any_of(candidates_, [&](const ScheduleCandidate& other) {
       return is_sibling(other.schedule, best) && (other.schedule == c.schedule || other.work == c.work);
@@ -131,10 +132,10 @@ void ScheduleChoice::pick_finalists() {
   const bool search_follows = std::ranges::any_of(finalists_, open);
   if (search_follows) pick(trials = std::max(turns_ / 2, std::min(turns_, 2 * least_steps)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // If the schedule with the defaults of all open choices is a candidate, it becomes a finalist, regardless of its
-  // prediction. Therefore, no schedule is chosen that is distinctly slower in the trials than the default. It replaces
-  // the finalist of its own family, so that every other family keeps its finalist. Without such a finalist, it replaces
-  // one that does equal work, or else the last one.
+  // The schedule with the defaults of all open choices becomes a finalist, regardless of its prediction, if it is a
+  // candidate. Therefore, no schedule is chosen that is distinctly slower in the trials than the default schedule. The
+  // default schedule replaces the finalist of its own family, so that every other family keeps its finalist. If there
+  // is no such finalist, it replaces a finalist that does equal work, or else the last finalist.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) {
@@ -332,7 +333,7 @@ void ScheduleChoice::end_searches() {
   const auto measured = [&](size_t i) { return searches_[i].chunks.measured(tokens, chunks(i)); };
   const auto candidate = [&](size_t i) { return index_of(with_chunks(searches_[i].start, chunks(i))); };
   std::vector<Timed> timed;
-  // The preferred result comes first, so it wins unless another result is distinctly faster.
+  // The preferred result comes first, so it wins if no other result is distinctly faster.
   if (const auto seconds = measured(preferred_)) timed.push_back({candidate(preferred_), *seconds});
   for (size_t i = 0; i < searches_.size() && !timed.empty(); ++i)
     if (const auto seconds = measured(i)) timed.push_back({candidate(i), *seconds});
@@ -360,8 +361,8 @@ void ScheduleChoice::end_trial(const std::vector<PassRecorder::LayerTime>& layer
   continue_search();
 }
 
-// Chooses the fastest finalist. Finalists are in the order of their predictions, so the prediction decides between
-// indistinct times.
+// Chooses the fastest finalist. Finalists are in the order of their predictions, but the default schedule has the place
+// of the finalist that it replaced. The first finalist with an indistinct time wins.
 void ScheduleChoice::end_families() {
   std::vector<Timed> timed;
   for (const size_t f : finalists_) timed.push_back({f, summary_of(candidates_[f].measured)});

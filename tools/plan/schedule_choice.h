@@ -27,10 +27,10 @@ class ScheduleChoice {
                  const comm::ProcessGroup& world);
 
   /// Continues from a saved run. `chosen` is the text of that run's schedule, or empty if that run had not chosen a
-  /// schedule. `state` is the result of that run's state(). If the micro-batch size has changed, searches only the
-  /// number of chunks again, starting from the results for the old size. Returns false if the recipe no longer allows
-  /// the chosen schedule, or if no schedule was chosen and the saved trials cannot be continued. The object then makes
-  /// a new choice.
+  /// schedule. `state` is the result of that run's state(). Searches only the number of chunks again if the micro-batch
+  /// size has changed. This search starts from the results for the old size. Returns false if the recipe no longer
+  /// allows the chosen schedule, or if no schedule was chosen and the saved trials cannot be continued. The object then
+  /// makes a new choice.
   bool resume(const std::string& chosen, const std::string& state);
   /// Returns the results so far, as text for a checkpoint.
   std::string state() const;
@@ -135,7 +135,7 @@ class ScheduleChoice {
   size_t searched_ = 0;           // index of the current search
   int64_t search_end_ = 0;        // trial step at which the current search must end
   std::vector<Switch> switches_;  // changes by redecide(), in the order of their steps
-  size_t preferred_ = 0;          // index of the search whose result wins unless another result is distinctly faster
+  size_t preferred_ = 0;          // index of the search whose result wins if no other result is distinctly faster
 };
 
 }  // namespace hexad::plan

@@ -214,7 +214,7 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, const E
   const auto price = [&](const MoeSchedule& s) {
     ScheduleCandidate candidate = prices.of(s);
     // Keeps only one of several candidates with equal work. Keeps all candidates whose number of chunks is open,
-    // because with another number of chunks, their work may differ.
+    // because their work may differ with another number of chunks.
     const auto twin = std::ranges::find_if(candidates, [&](const ScheduleCandidate& other) {
       return other.work == candidate.work && !chunks_open(recipe, other.schedule);
     });

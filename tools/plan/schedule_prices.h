@@ -55,8 +55,8 @@ std::vector<ScheduleCandidate> predicted_each(const train::Recipe& recipe, const
 /// Predicts the `allowed` schedules. Up to 200 schedules are all predicted, in their order. If there are more, first
 /// predicts the schedules with the usual value of every late choice (moe::ChoiceFacts::late), such as rows,
 /// esp_exchange, order and gemms. Then predicts the eight fastest of these schedules with all other values of the late
-/// choices. If several schedules do the same work and have no open number of chunks, returns only one of them: the
-/// recipe's own schedule, or else the first.
+/// choices. Returns only one of several schedules that do the same work and have no open number of chunks: the recipe's
+/// own schedule, or else the first.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed,

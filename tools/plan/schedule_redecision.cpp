@@ -97,7 +97,8 @@ std::optional<ScheduleChoice::Redecision> ScheduleChoice::redecide(int64_t step,
                  .from = name(before),
                  .fastest = name(*best),
                  .gain = best->predicted > 0 ? before.predicted / best->predicted - 1 : 0};
-  // All ranks set what rank 0 chooses, because ranks with different schedules would wait for each other forever.
+  // All ranks set the schedule that rank 0 chooses, because ranks with different schedules would wait for each other
+  // forever.
   device::DeviceContext host;
   const std::string chosen = comm::broadcast_text(out.gain > least_gain ? out.fastest : out.from, 0, world_, host);
   const auto to = std::ranges::find(now, chosen, name);

@@ -180,8 +180,8 @@ Sum sum_of(const Timeline& measured, const Timeline& beside_others, const Timeli
   return s;
 }
 
-/// Set of trace rows for passes that do not overlap, and the end times of its latest passes. If two micro-batches
-/// overlap, the passes of the second one go to a second set, whose row names end in `mark`.
+/// Set of trace rows for passes that do not overlap, and the end times of its latest passes. The passes of the second
+/// of two overlapping micro-batches go to a second set. The row names of this set end in `mark`.
 struct Rows {
   std::string_view mark;
   double measured_end = -std::numeric_limits<double>::infinity(), predicted_end = measured_end;
@@ -198,8 +198,8 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
     Timeline predicted = predictions[at - passes.data()];
     trace.kinds[pass.name.kind].add(sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
-    // A predicted pass begins when the measured pass begins. If the previous prediction of its row ends later, the pass
-    // begins at that end, because passes in one row must not overlap.
+    // A predicted pass begins when the measured pass begins, or at the end of the previous prediction in its row if
+    // that end is later. The reason is that passes in one row must not overlap.
     const double begin = pass.begin() - zero;
     Rows& rows = begin < usual.measured_end ? other : usual;
     const double delay = std::max(0.0, rows.predicted_end - begin);

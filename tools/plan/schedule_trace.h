@@ -22,14 +22,14 @@ struct Predictor {
   Meeting meeting;
   schedule::RankGroups meeting_groups;  // groups of the ranks of `meeting`
   /// Sentences for the user about rates that the predictions assume, because the cluster file lacks them: products of
-  /// f64, passes of products, slowdowns. Links are not included. Empty without a file.
+  /// f64, passes of products, slowdowns. Links are not included. Empty if the recipe names no file.
   std::vector<std::string> assumed_rates;
 
   /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
-  /// The file must have products, copies, and links for all ranks' groups ep, etp, tp and experts. If
-  /// schedule.moe.all_to_all is hierarchical, the file must also have links for the parts of all these ep and experts
-  /// groups inside and across nodes. Throws Error(usage) if the file cannot be read or lacks one of these measurements.
-  /// If the file has suitable links for the groups tp x cp, also uses these. Without a file, and for all other links,
+  /// The file must have products, copies, and links for all ranks' groups ep, etp, tp and experts. The file must also
+  /// have links for the parts of all these ep and experts groups inside and across nodes if schedule.moe.all_to_all is
+  /// hierarchical. Throws Error(usage) if the file cannot be read or lacks one of these measurements. Also uses the
+  /// file's links for the groups tp x cp if the file has suitable ones. Without a file, and for all other links,
   /// assumes a default machine. Callers must tell the user about assumed links (text_of_assumed()).
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };

@@ -49,12 +49,13 @@ StateBound::StateBound(const train::Recipe& r, const layers::ModelSize& size, co
       accumulators_(number(size.accumulator_parameters)) {
   const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
   const bool small = r.optim.grad_dtype == optim::GradientDtype::bf16;
-  // Frozen parameters have no gradients and no optimizer state. If optim.freeze is set, the bounds count only weights.
+  // Frozen parameters have no gradients and no optimizer state. Therefore, the bounds count only weights if
+  // optim.freeze is set.
   const bool all_trained = r.optim.freeze.empty();
   weights_ = number(base::size_of(weights)), gradients_ = !all_trained ? 0 : small ? 2 : 4;
   const bool stays = r.offload.optimizer == optim::StateOffload::none && offload_memory(cluster) == 0;
   const base::Dtype kept =
-      r.optim.main_weights == optim::MainWeights::rest ? weights : acc;  // the stored rest has 16 bits
+      r.optim.main_weights == optim::MainWeights::rest ? weights : acc;  // the stored rest of a main weight has 16 bits
   if (!stays || !all_trained) return;
   main_weights_ = acc == weights ? 0 : number(base::size_of(kept));
   states_ = number(r.optim.states * base::size_of(r.optim.state_dtype(acc)));

@@ -24,7 +24,7 @@ std::string limit_of_offload(const Cluster& cluster);
 
 /// Lower bounds of the memory of a rank's state: weights, gradients, and the optimizer's main weights and states. The
 /// optimizer's part counts only if it must be in the rank's memory: the recipe does not offload the optimizer, and the
-/// cluster rules out offload. If any parameters are frozen (optim.freeze), only weights count.
+/// cluster rules out offload. Only weights count if any parameters are frozen (optim.freeze).
 class StateBound {
  public:
   StateBound(const train::Recipe& recipe, const layers::ModelSize& size, const Cluster& cluster);

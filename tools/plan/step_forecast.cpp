@@ -82,8 +82,8 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
 }
 
 // Returns the number of micro-batches that fill the pipeline, plus a few, because the first micro-batches run while the
-// pipeline is still filling. If virtual stages form a V or micro-batches overlap in pairs, twice as many forwards run
-// ahead.
+// pipeline is still filling. Twice as many forwards run ahead if virtual stages form a V, or if micro-batches overlap
+// in pairs.
 int64_t filling_micro_batches(const Recipe& r) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const bool far_ahead = pipeline.placing() == pp::Placing::vee || pipeline.overlap == pp::Overlap::micro_batches;

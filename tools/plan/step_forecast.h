@@ -34,16 +34,17 @@ struct StepForecast {
   std::vector<Stage> stages;
   std::set<std::string> uneven_groups{};  // RecordPrices::uneven_groups() of all stages
 
-  /// The simulated step and its operations. If a step has many micro-batches, only some of them are simulated, and the
-  /// members above are extrapolated. Extrapolation is possible because the pipeline's list of actions repeats. The
-  /// extrapolated step is not shorter than any stage without its idle time.
+  /// The simulated step and its operations. Only some micro-batches of a step with many micro-batches are simulated.
+  /// The members above are then extrapolated. Extrapolation is possible because the pipeline's list of actions repeats.
+  /// The extrapolated step is not shorter than any stage without its idle time.
   int64_t micro_batches = 0, simulated_micro_batches = 0;
   std::vector<StepRecord> records;
   SimulatedStep simulated;
 };
 
-/// Recorded operations of a step, which can be simulated with several sets of prices. If the step has many
-/// micro-batches, two steps with fewer micro-batches are recorded, and the whole step is extrapolated from them.
+/// Recorded operations of a step, which can be simulated with several sets of prices. Instead of a step with many
+/// micro-batches, two steps with fewer micro-batches are recorded, and the whole step is extrapolated from these two
+/// steps.
 struct RecordedStep {
   struct Part {
     int64_t micro_batches;
@@ -58,7 +59,7 @@ struct RecordedStep {
   double whole(double of_longer, double of_shorter) const;
 };
 /// Records a step for simulations. `shared` holds results of other runs; the runs of this call use these results and
-/// add their own. If `shared` is null, the runs of this call share results only with each other. Throws Error(usage) if
+/// add their own. The runs of this call share results only with each other if `shared` is null. Throws Error(usage) if
 /// a micro-batch has more than max_micro_batch_tokens tokens.
 RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const mesh::Layout& layout, const StepPrices& prices,
@@ -83,8 +84,8 @@ Throughput throughput(double step_seconds, const train::Recipe& recipe, const tr
                       const Prices& prices, int64_t ranks);
 
 /// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Assumes that all ranks
-/// of a pipeline stage do the same work at the same time. If loads of experts are given, simulates the ranks that are
-/// the busiest in every layer (with_stragglers()), because the other ranks wait for them. `shared` is as in
+/// of a pipeline stage do the same work at the same time. Simulates the ranks that are the busiest in every layer
+/// (with_stragglers()) if loads of experts are given, because the other ranks wait for these ranks. `shared` is as in
 /// record_for_forecast(). Throws the errors of record_for_forecast() and simulate_recorded().
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even,

@@ -25,8 +25,8 @@ using comm::TrafficClass;
 using device::Category;
 
 // Steps of a run whose memory and traffic are measured. Under ZeRO-3, weights are gathered in the order in which the
-// previous step used them. Therefore, if a measured step has another number of micro-batches than the previous step, an
-// equal step runs before the measured step.
+// previous step used them. Therefore, an equal step runs before a measured step that has another number of
+// micro-batches than the previous step.
 class MeasuredSteps {
  public:
   MeasuredSteps(RunOnMeta& run, int zero) : run_(run), needs_equal_step_(zero == 3) {}
@@ -129,7 +129,7 @@ void extend_all(Numbers& more, const Numbers& less, double times) {
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
 
 // Returns the bytes that the rank holds for each micro-batch whose output it has sent, if the next stage is late and
-// all micro-batches are in flight at the same time. 0 on the last stage, and if no host threads send.
+// all micro-batches are in flight at the same time. Returns 0 on the last stage, and if no host threads send.
 int64_t sent_bytes(const Recipe& r, const mesh::Layout& layout, int rank) {
   const bool last = layout.coordinate(base::Axis::pp, rank) + 1 == layout.size(base::Axis::pp);
   if (last || freeing_of(r, layout.world()) == pp::Freeing::early) return 0;
@@ -196,7 +196,8 @@ int64_t repeated_unit(const Recipe& r) {
 }
 
 // True if a step of the rank with `few` micro-batches has as many sums of the embedding's gradients in flight as a step
-// with more micro-batches, and another sum beside them. Under gpipe, their number grows with the micro-batches.
+// with more micro-batches, and another sum beside them. Also true under gpipe, where the number of these sums grows
+// with the number of micro-batches.
 bool has_all_sums_in_flight(const Recipe& r, const mesh::Layout& layout, int rank, int64_t few) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   if (pipeline.kind == pp::PipelineKind::gpipe) return true;
@@ -216,9 +217,8 @@ FewMicroBatches few_micro_batches(const Recipe& r, const mesh::Layout& layout, i
   }
   // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches. Under ZeRO-2,
   // the first sum of a bucket goes directly to the owned piece, and later sums need additional memory. The third
-  // micro-batch is the first that runs beside such a sum of an earlier micro-batch.
-  // With several virtual stages a rank, the numbers of posted receives and of sent tensors repeat only after two
-  // periods.
+  // micro-batch is the first that runs beside such a sum of an earlier micro-batch. With several virtual stages on each
+  // rank, the numbers of posted receives and of sent tensors repeat only after two periods.
   const bool virtual_stages =
       kind == pp::PipelineKind::interleaved || kind == pp::PipelineKind::zb_v || kind == pp::PipelineKind::dualpipe_v;
   const int64_t fewer = r.parallel.zero == 3 || virtual_stages ? 2 * unit
@@ -270,7 +270,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
     const StepOnMeta step = run_steps(run, 2, recipe, layout, rank, load, wanted);
     if (!run.failed()) return step;
   }
-  // The first step creates buffers. If all passes are equal, one micro-batch creates all buffers. Under ZeRO-3, the
+  // The first step creates buffers. One micro-batch creates all buffers if all passes are equal. Under ZeRO-3, the
   // first step has as many micro-batches as a measured step, because it also records the order in which weights are
   // used.
   const int64_t first = recipe.parallel.zero == 3        ? few_micro_batches(recipe, layout, rank, load).few
@@ -293,7 +293,8 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
   return {.memory = instance.context.allocator()->stats()};
 }
 
-// Runs the recipe. If its micro-batches have too many tokens, runs the recipe with two smaller sizes and extrapolates.
+// Runs the recipe. Runs the recipe with two smaller sizes of micro-batches, and extrapolates, if its micro-batches have
+// too many tokens.
 StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const Recipe&)>& run) {
   if (runs_whole_micro_batches(recipe)) return run(recipe);
   const Recipe smaller = with_tokens(recipe, max_tokens / 2), small = with_tokens(recipe, max_tokens);

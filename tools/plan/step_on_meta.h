@@ -31,19 +31,20 @@ struct StepOnMeta {
 /// order in which weights are used. Otherwise, it has few micro-batches: two if layers are repeated, and one if all
 /// passes are equal (has_equal_passes()). In other cases, it has the number of micro-batches after which the actions of
 /// every rank repeat. Each sequence has two documents.
-/// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
-///   the pipeline has as many micro-batches in flight in a step with few micro-batches as in the whole step. The memory
-///   of the other micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()), two more
-///   micro-batches are run than are in flight on the rank, or, if host threads send under ZB-H1, three more than
-///   stages. Traffic is extrapolated from this step and a step with fewer micro-batches.
-/// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
-///   of micro-batches. These numbers are large enough for the peak to grow at least by the tensors kept for backward.
+/// - Only a few micro-batches are run if each pipeline stage has many micro-batches (except under gpipe). This requires
+///   that the pipeline has as many micro-batches in flight in a step with few micro-batches as in the whole step. The
+///   memory of the other micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()),
+///   two more micro-batches are run than are in flight on the rank. Under ZB-H1, if host threads send, three more
+///   micro-batches are run than there are stages. Traffic is extrapolated from this step and a step with fewer
+///   micro-batches.
+/// - Memory and traffic are extrapolated from two numbers of micro-batches if all micro-batches are in flight at the
+///   same time (gpipe). These numbers are large enough for the peak to grow at least by the tensors kept for backward.
 ///   With fewer micro-batches, the update might need more memory than the passes.
-/// - If micro-batches have more than 2^18 tokens, two smaller sizes are run, and the results are extrapolated. Their
-///   pipeline stages have the layers that the recipe's stages have.
+/// - Two smaller sizes of micro-batches are run, and the results are extrapolated, if micro-batches have more than 2^18
+///   tokens. The pipeline stages of the smaller runs have the layers that the recipe's stages have.
 ///
-/// `shared` holds results of other runs; this run uses these results and adds its own. If `shared` is null, the run
-/// shares no results.
+/// `shared` holds results of other runs; this run uses these results and adds its own. The run shares no results if
+/// `shared` is null.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                         int rank, const RoutingLoad& load, Wanted wanted,
                         const std::shared_ptr<SharedByRuns>& shared = nullptr);
@@ -62,9 +63,8 @@ std::optional<int64_t> micro_batches_in_memory(const train::Recipe& recipe, cons
 device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train::Extensions& extensions,
                                        const mesh::Layout& layout, int rank);
 
-/// Returns, for each pipeline stage, the ranks that may need the most memory. If data are split unevenly over tp or
-/// etp, the last rank that shares the data needs the most memory. Apart from that, the ranks of a stage have equal
-/// memory.
+/// Returns, for each pipeline stage, the ranks that may need the most memory. The last rank that shares data needs the
+/// most memory if the data are split unevenly over tp or etp. Apart from that, the ranks of a stage have equal memory.
 ///
 /// Returns one rank for each ep coordinate in two cases, because the experts of any ep coordinate may get the most
 /// rows:

@@ -16,9 +16,9 @@ namespace {
 // on the number of micro-batches.
 bool needs_equal_step_before(const train::Recipe& r) { return r.parallel.zero == 3; }
 
-// True if repeating passes reduces the number of micro-batches that run, provided that two micro-batches of the
+// True if repeating passes reduces the number of micro-batches that run. Assumes that two micro-batches of the
 // recording step and the first micro-batch of each later step run. A recording step may run a third micro-batch, and a
-// later step may repeat its first one, too.
+// later step may repeat its first micro-batch, too.
 bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
   const bool twice = needs_equal_step_before(r);
   int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
@@ -65,8 +65,8 @@ bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
 }
 
 // Gathers of the previous step that are still in flight when a step begins. Both steps end with the same communication,
-// so the n-th last communication of the previous step corresponds to the n-th last of this step. Other operations at
-// the ends differ: if the host runs ahead, each step ends with copies of the next step's micro-batches.
+// so the n-th last communication of the previous step corresponds to the n-th last communication of this step. Other
+// operations at the ends differ: if the host runs ahead, each step ends with copies of the next step's micro-batches.
 class GathersInFlight {
  public:
   // `log` has the operations of `record` from number `first` on. `before` is the number of the first operation of the
@@ -99,8 +99,8 @@ class GathersInFlight {
 // Makes the indices in Issue::after relative to the record, whose first operation has number `first` in the log.
 // Removes dependencies on earlier steps, except on gathers of weights that the previous step left in flight. To
 // represent these gathers (`in_flight`), moves the record's own gathers to the beginning. The record is then one period
-// of a run, in which each step hides the gathers of the previous step. A lane waits once for each gather. If no
-// operation waits for a gather of the previous step, as in a first step, the gathers remain at the end.
+// of a run, in which each step hides the gathers of the previous step. A lane waits once for each gather. The gathers
+// remain at the end if no operation waits for a gather of the previous step, for example in a first step.
 void begin_with_gathers(StepRecord& record, int32_t first, const GathersInFlight& in_flight) {
   const size_t count = record.issues.size();
   // gather: by operation; true if the next step waits for the operation. waited: by lane and operation; true if a

@@ -47,7 +47,7 @@ struct SharedByRuns;
 /// memory. The middle micro-batches are all except the first and the last. False in these cases:
 /// - ZeRO-2 and ZeRO-3
 /// - overlapping micro-batches
-/// - routing that the recipe defines, unless `load` replaces it
+/// - routing that the recipe defines, if `load` does not replace it
 /// - feed-forward layers and routers that a program adds
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
@@ -63,10 +63,10 @@ bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 bool can_repeat_layers(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// Runs a step and records it. Moves the operations of earlier steps out of the run's log. Under ZeRO-1 and 2, gathers
-/// of updated weights are still in flight when the next step begins. Therefore, unless the step is the run's first, the
-/// gathers at the end of the record are moved to its beginning. There, they represent the gathers of the previous step,
-/// because all steps end with the same communication. In the record of a first step, the gathers are at the end. Spans
-/// are recorded if the run follows them (RunOnMeta::follow_spans).
+/// of updated weights are still in flight when the next step begins. Therefore, the gathers at the end of the record
+/// are moved to its beginning if the step is not the run's first step. There, these gathers represent the gathers of
+/// the previous step, because all steps end with the same communication. In the record of a first step, the gathers are
+/// at the end. Spans are recorded if the run follows them (RunOnMeta::follow_spans).
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 
 /// Returns the number of micro-batches after which the list of a pipeline's actions repeats.
@@ -78,13 +78,14 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 ///
 /// Passes are repeated if this is faster and can_repeat_passes() is true. A first step records the passes of one or two
 /// of its micro-batches (RunOnMeta::repeat_passes()), and all later steps repeat these passes. Equal layers are
-/// repeated if can_repeat_layers() is true: a first step records these layers. If the recording shows that layers or
-/// passes cannot be repeated, all steps begin again without them. In every case, the records equal the records of steps
-/// without repetitions.
+/// repeated if can_repeat_layers() is true: a first step records these layers. All steps begin again, without
+/// repetitions of layers or passes that the recording shows to be impossible. In every case, the records equal the
+/// records of steps without repetitions.
 ///
-/// `node_of_rank` has the node of each rank. If `node_of_rank` is empty, all ranks are on one node. `shared` holds
-/// results of other runs; this run uses them and adds its own results. If `shared` is null, runs share no results. The
-/// steps run on the meta device and take a millisecond for each layer and micro-batch that is not repeated.
+/// `node_of_rank` has the node of each rank. All ranks are on one node if `node_of_rank` is empty. `shared` holds
+/// results of other runs; the runs of this call use these results and add their own. Runs share no results if `shared`
+/// is null. The steps run on the meta device and take a millisecond for each layer and micro-batch that is not
+/// repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {},

@@ -45,13 +45,13 @@ struct StepContention {
 /// Times of one rank in a simulated step, in seconds from the start of the step.
 struct SimulatedRank {
   int rank;  // rank number in the world
-  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job,
-  /// unless a queue waits for another queue between these operations. The job's time is divided in proportion to the
-  /// operations' prices.
+  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job if no
+  /// queue waits for another queue between these operations. The job's time is divided in proportion to the operations'
+  /// prices.
   std::vector<schedule::Interval> times;
   double busy = 0;  // time in which kernels or copies ran
-  /// Time in which no kernel or copy ran while communication of the class was in flight. If several classes are in
-  /// flight at the same time, each gets an equal part of this time.
+  /// Time in which no kernel or copy ran while communication of the class was in flight. Several classes that are in
+  /// flight at the same time get equal parts of this time.
   std::array<double, comm::traffic_class_count> exposed{};
   double idle = 0;  // time in which nothing ran: bubbles, and waits for late ranks
 };
@@ -61,8 +61,8 @@ struct SimulatedStep {
   std::vector<SimulatedRank> ranks;
 };
 
-/// Simulation of a step of the ranks in `records`, which represent all ranks. May run several times, with different
-/// prices.
+/// Simulation of a step of the ranks in `records`, which represent all ranks. run() may be called several times, with
+/// different prices.
 class StepSimulation {
  public:
   /// `node_of_rank` has the node of each rank of the world. `records` and `node_of_rank` must outlive the object.
@@ -86,8 +86,8 @@ class StepSimulation {
 /// Simulates a step of the ranks in `records`, which represent all ranks. Throws std::logic_error if ranks wait for
 /// each other forever. `node_of_rank` has the node of each rank of the world.
 ///
-/// - If several members of a group are in `records`, their collectives end together. If only one member is in
-///   `records`, its collective does not wait. The other members are assumed to do the same at the same time.
+/// - The collectives of a group end together if several members of the group are in `records`. A collective does not
+///   wait if only one member is in `records`. The other members are then assumed to do the same at the same time.
 /// - A message begins when its sender issues it. A receive ends with its message, if the sender is in `records`.
 /// - A sender that is not in `records` is assumed to behave like the receiver. The receive therefore ends with the
 ///   message that the receiver sends in the mirrored direction. The receive takes no time if the receiver sends no

@@ -23,8 +23,8 @@ constexpr double usable = 8.0 / 9.0;
 
 bool keeps(const MoeSchedule& s) { return s.memory_reuse == ReuseStrategy::none; }
 
-// Sets the schedule's memory_limit to the usable part of `left` bytes, unless the recipe sets memory_limit or `left` is
-// infinite. Returns true if the schedule fits.
+// Sets the schedule's memory_limit to the usable part of `left` bytes if the recipe does not set memory_limit and
+// `left` is finite. Returns true if the schedule fits.
 bool limit_buffers(const Recipe& r, MoeSchedule& s, double left) {
   if (r.schedule.moe.memory_limit || left == no_limit) return left >= 0;
   const int64_t least = least_memory_limit(r, s.memory_reuse);

@@ -10,18 +10,18 @@
 namespace hexad::plan {
 
 /// Schedules from which a run may choose:
-/// - If the recipe defines memory_reuse, the list has all schedules, regardless of their memory.
-/// - If the recipe has no memory limit, the list has all schedules with memory_reuse: none.
-/// - Otherwise, the list has schedules that fit: a rank stays within memory.limit_bytes under any routing. If no
-///   schedule fits, the list has the schedules that need the least memory.
+/// - The list has all schedules, regardless of their memory, if the recipe defines memory_reuse.
+/// - The list has all schedules with memory_reuse: none if the recipe has no memory limit.
+/// - Otherwise, the list has schedules that fit: a rank stays within memory.limit_bytes under any routing. The list has
+///   the schedules that need the least memory if no schedule fits.
 ///
 /// Rules for fitting schedules:
 /// - A schedule with memory_reuse: none must fit even if all tokens choose experts of one rank. The reason is that the
 ///   kept memory grows with the number of received rows.
-/// - With s1 to s4, a pass is divided at run time into chunks that need at most the schedule's memory_limit. If the
-///   recipe does not define memory_limit, this limit is 8/9 of the bytes of memory.limit_bytes that no other memory
-///   needs. The last ninth is for rounding.
-/// - If a schedule with memory_reuse: none fits, schedules with s1 to s4 are omitted, because they take more time.
+/// - With s1 to s4, a pass is divided at run time into chunks that need at most the schedule's memory_limit. This limit
+///   is 8/9 of the bytes of memory.limit_bytes that no other memory needs, if the recipe does not define memory_limit.
+///   The last ninth is for rounding.
+/// - Schedules with s1 to s4 are omitted if a schedule with memory_reuse: none fits, because s1 to s4 take more time.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
   // Least memory needs, in bytes with rounded-up blocks, if memory_reuse is open. `kept` is the least need of the

@@ -99,7 +99,7 @@ struct Groups {
   double gain;
 };
 /// Returns the gain of every divisor of a device's number of experts, ascending. best_groups() returns the entry with
-/// the largest gain. If several entries have this gain, returns the entry with the smallest N.
+/// the largest gain. Of several entries with this gain, the entry with the smallest N is returned.
 std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_experts, const Overhead& overhead);
 Groups best_groups(const std::vector<Groups>& tried);
 

@@ -38,7 +38,7 @@ std::string list_keys() {
 /// if I is given".
 void refuse_written(config::Problems& problems, std::initializer_list<std::string_view> paths, std::string_view why);
 
-/// Adds a problem unless every volume or size of the curve is above 0.
+/// Adds a problem if a volume or size of the curve is not above 0.
 void check_sizes(config::Problems& problems, std::string_view path, const config::Curve& curve);
 
 }  // namespace hexad::plan
