@@ -19,8 +19,8 @@ struct ChildEnd {
   double seconds = 0;
 };
 
-/// Child processes that run at the same time. Each has its own process group. If this process gets a SIGINT, SIGTERM,
-/// SIGHUP, SIGQUIT or SIGUSR1 that it does not ignore, wait() sends SIGTERM to all children. wait() still returns the
+/// Child processes that run at the same time. Each has its own process group. wait() sends SIGTERM to all children if
+/// this process gets a SIGINT, SIGTERM, SIGHUP, SIGQUIT or SIGUSR1 that it does not ignore. wait() still returns the
 /// end of each child. After the last child has ended, end_if_interrupted() ends this process by the received signal.
 /// The signals are blocked during the life of the object. The destructor ends children that still run.
 class Children {
@@ -32,8 +32,8 @@ class Children {
 
   /// Runs `words` with its output in the file `output` and no input. Returns the number of the child. After
   /// `limit_seconds`, its process group receives SIGTERM, and SIGKILL 30 s later. The child inherits the file
-  /// descriptors `kept`, so if this process is killed, locks on them last as long as the child. Throws Error(resource)
-  /// if the program cannot be started.
+  /// descriptors `kept`. Therefore, locks on these files last as long as the child, even if this process is killed.
+  /// Throws Error(resource) if the program cannot be started.
   int64_t start(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
                 const std::vector<int>& kept = {});
   /// Waits until a child ends. Returns its number and its end. Requires a running child. Throws Error(resource) if this

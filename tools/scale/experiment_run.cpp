@@ -106,7 +106,7 @@ class Runner {
                                 base::counted(count, "finished run"), program, request_.identity));
   }
 
-  // Starts waiting runs of one repeat. If no run is active, removes at least one run from waiting_.
+  // Starts waiting runs of one repeat. Removes at least one run from waiting_ if no run is active.
   void start_runs() {
     if (waiting_.empty()) return;
     const int64_t repeat = waiting_.front().execution.repeat, most = request_.room ? experiment_.config.at_once : 1;

@@ -32,12 +32,12 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
                                     const std::vector<std::string>& launcher, const std::string& program,
                                     const std::string& run_dir);
 
-/// Executes all runs that are not finished, in shuffled order. If ExperimentRequest::room is set, up to `at_once` runs
-/// execute at the same time. Among the waiting runs of the lowest repeat, the next run is the first one for which
+/// Executes all runs that are not finished, in shuffled order. Up to `at_once` runs execute at the same time if
+/// ExperimentRequest::room is set. Among the waiting runs of the lowest repeat, the next run is the first one for which
 /// enough places are free. Runs of one point never execute at the same time. A run that ends with exit code 0 is
 /// finished if its metrics have all of its steps; otherwise it has failed. A run that was killed, was preempted or
 /// failed in an earlier call starts again from its first step. One call starts each run at most once. Skips runs that
-/// another process is executing. Once a run is preempted, starts no further runs. If a signal ends this process, first
+/// another process is executing. Starts no further runs once a run is preempted. Before a signal ends this process,
 /// ends the active runs and records the runs that have finished.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const ExperimentRequest& request);

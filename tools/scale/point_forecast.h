@@ -31,8 +31,8 @@ class Clusters {
 
   /// Returns the cluster of the point; nullptr if the point has no cluster file, or if the file could not be read.
   const plan::Cluster* of(const Point& point) const;
-  /// Sets Point::max_ranks and Point::ranks_per_node of each point to the experiment's numbers. If a number of the
-  /// experiment is 0, uses the number of the point's cluster.
+  /// Sets Point::max_ranks and Point::ranks_per_node of each point to the experiment's numbers. Uses the number of the
+  /// point's cluster if the experiment's number is 0.
   void set_ranks(const ExperimentConfig& config, std::vector<Point>& points) const;
 
  private:
@@ -45,8 +45,8 @@ PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* clus
                              const train::Extensions& extensions);
 
 /// Rejects points that do not fit into memory. Adds a problem to the experiment for each of these points. Then throws
-/// config::RecipeError if the experiment has problems. If `runs_here`, also compares points that need a single node
-/// with the memory of this machine.
+/// config::RecipeError if the experiment has problems. Also compares points that need a single node with the memory of
+/// this machine if `runs_here`.
 void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& points,
                     const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here);
 

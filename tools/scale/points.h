@@ -31,7 +31,7 @@ struct Point {
 /// Adds a problem to the experiment for points with the same name and for numbers of ranks that occur twice.
 std::vector<Point> points_of(Experiment& experiment);
 
-/// Returns `text` with each $NAME replaced by its value. If several names match, uses the longest one. Other text does
+/// Returns `text` with each $NAME replaced by its value. Uses the longest name if several names match. Other text does
 /// not change.
 std::string with_variables(const std::string& text, const std::map<std::string, std::string>& values);
 

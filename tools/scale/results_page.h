@@ -11,9 +11,9 @@ namespace hexad::scale {
 /// exposed shares by class of traffic, the parts and losses of each step, and the table in Markdown follow.
 std::string results_page(const Results& results);
 
-/// Returns an SVG of the step times over the ranks. If all points have the same number of ranks, the x axis is the
-/// first axis with several values. Lines connect points whose other values are equal. Bars show the smallest and
-/// largest median of a run. Dashed lines show the prediction. Returns an empty text if there are no rows.
+/// Returns an SVG of the step times over the ranks. The x axis is the first axis with several values if all points have
+/// the same number of ranks. Lines connect points whose other values are equal. Bars show the smallest and largest
+/// median of a run. Dashed lines show the prediction. Returns an empty text if there are no rows.
 std::string step_time_picture(const Results& results);
 
 }  // namespace hexad::scale

@@ -66,7 +66,7 @@ std::vector<std::string> launcher_alone(const Point& point);
 /// Returns the words of a command that starts `ranks` ranks on these places only.
 std::vector<std::string> launcher_on(Room::Kind kind, const std::vector<std::string>& places, int64_t ranks);
 
-/// Returns the hosts of a list as Slurm writes it: "n[0-2,07],login" has n0, n1, n2, n07 and login.
+/// Returns the hosts of a list in Slurm's format: "n[0-2,07],login" has n0, n1, n2, n07 and login.
 std::vector<std::string> hosts_of(std::string_view list);
 /// Divides processors into cores. `folder` has the files of Linux's /sys/devices/system/cpu, which name the processors
 /// of a core. A processor without a file counts as a separate core.

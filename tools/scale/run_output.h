@@ -1,4 +1,4 @@
-// Output of the runs of an experiment, as the launcher and rank 0 have written it.
+// Output of the launcher and of rank 0 in the runs of an experiment.
 #pragma once
 
 #include <string>

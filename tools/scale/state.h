@@ -52,8 +52,8 @@ class ExperimentFolder {
  public:
   /// Opens the folder of the experiment, or creates it. Throws Error(usage) that names the folder or file if the folder
   /// has other contents. These may be other files, an incomplete file, another experiment, or runs that the experiment
-  /// did not start. `experiment` and `points` must outlive the object. If the folder is `exclusive`, holds a lock that
-  /// excludes other exclusive objects of the folder. Throws Error(usage) if another process holds this lock.
+  /// did not start. `experiment` and `points` must outlive the object. An `exclusive` object holds a lock that excludes
+  /// other exclusive objects of the folder. Throws Error(usage) if another process holds this lock.
   ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points, bool exclusive = false);
 
   std::string run_dir(const Execution& run) const { return base_of(run); }
@@ -84,8 +84,8 @@ class ExperimentFolder {
   std::optional<io::FileLock> lock_{};
 };
 
-/// Returns the ascending indices in `order` of the runs that are not finished. If the experiment has no folder yet,
-/// returns the indices of all runs. Throws like ExperimentFolder.
+/// Returns the ascending indices in `order` of the runs that are not finished. Returns the indices of all runs if the
+/// experiment has no folder yet. Throws like ExperimentFolder.
 std::vector<int64_t> unfinished_runs(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                                      const std::vector<Execution>& order);
 

@@ -61,13 +61,13 @@ struct Pipelined {
   int64_t chunks;  // number of chunks, N
   double seconds;  // time of all chunks, T
 };
-/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T. If several entries have
-/// this T, returns the entry with the smallest N. best_pipelined() returns nullopt if `tried` is empty.
+/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T; of several such entries,
+/// the entry with the smallest N. It returns nullopt if `tried` is empty.
 std::vector<Pipelined> all_pipelined(Strategy strategy, double volume, const Network& network, int64_t most);
 std::optional<Pipelined> best_pipelined(const std::vector<Pipelined>& tried);
 
-/// Choice of Algorithm 3. The algorithm excludes strategies without a legal number of chunks. If two strategies have
-/// equal times, the algorithm chooses the simpler strategy.
+/// Choice of Algorithm 3. The algorithm excludes strategies without a legal number of chunks. The algorithm chooses the
+/// simpler of two strategies with equal times.
 struct Choice {
   Strategy strategy;
   double seconds;
@@ -130,8 +130,8 @@ struct ActivationBytes {
 /// Returns the values of the formulas as printed.
 ActivationBytes activation_bytes(const Activations& model);
 /// Returns the values of corrected formulas. Each rank of an expert group has its own tokens. Therefore, a rank keeps k
-/// times `load` (max over mean) assignments, not k/e. Sequence parallelism also divides the scores by t, as in
-/// Megatron's derivation.
+/// times `load` assignments, not k/e. `load` is the ratio of the busiest rank's assignments to the mean. Sequence
+/// parallelism also divides the scores by t, as in Megatron's derivation.
 ActivationBytes corrected_activation_bytes(const Activations& model, double load);
 
 }  // namespace hexad::plan::monta

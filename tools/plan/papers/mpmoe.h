@@ -120,7 +120,8 @@ struct Machine {
 };
 
 /// Return the operations of one of n micro-batches. Backward has twice the FLOPs of forward, and the recomputation in
-/// addition. If T_DI is sent again, S includes this transfer, which precedes the gradients of T_DO.
+/// addition. S includes the repeated transfer of T_DI if T_DI is sent again. This transfer precedes the gradients of
+/// T_DO.
 Operations forward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 Operations backward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 

@@ -64,8 +64,8 @@ constexpr std::string_view name_of(Schedule s) { return s == Schedule::s1 ? "S1"
 /// Returns S1 if it takes no longer than S2 (Algorithm 1).
 Schedule choose(const Layer& layer, const Costs& costs);
 
-/// A claim of section IV-B, evaluated for given costs. If a claim does not hold, the costs contradict the paper's
-/// assumptions.
+/// A claim of section IV-B, evaluated for given costs. The costs contradict the paper's assumptions if a claim does not
+/// hold.
 struct Claim {
   std::string_view text;
   double smaller, larger;  // seconds; the claim is smaller <= larger

@@ -15,7 +15,7 @@ using kernels::Write;
 using tensor::Tensor;
 
 // Products of one shape with any number of rows. The products use several operands in turn, which together fill about
-// `in_use` bytes. With bytes_of_outer_cache(), the operands are in an outer cache, as usual in a step.
+// `in_use` bytes. With bytes_of_outer_cache() bytes, the operands are in an outer cache, like most operands of a step.
 class GroupedProduct {
  public:
   GroupedProduct(const ProductShape& shape, Element element, int64_t in_use, device::Device device)
@@ -107,7 +107,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device dev
         k.permute.gather(*stream, other, here, index, {}), stream->synchronize();
       };
     }
-    case CopyKind::offload:  // as for saved tensors: map the file, write, discard
+    case CopyKind::offload:  // like for saved tensors: maps the file, writes, and discards
       return [=, &k] {
         const Tensor away = Tensor::offloaded(here.shape(), Dtype::f32, device);
         k.pointwise.copy(*stream, away, here), stream->synchronize();

@@ -6,7 +6,7 @@ using comm::Splits;
 using device::Event;
 
 int64_t bytes_of_exchange(int64_t bytes, int ranks) {
-  const int64_t of_tensor = 2 * bytes + 4 * ranks;  // with two ranks, a tensor is twice as large as what a rank sends
+  const int64_t of_tensor = 2 * bytes + 4 * ranks;  // with two ranks, a tensor has twice the sent bytes
   return 2 * (of_tensor + 4 * Operands::alignment);
 }
 

@@ -85,7 +85,7 @@ class SmallKernels {
                 }};
       }
       case KernelClass::optimizer: {
-        // In bf16, moments are rounded at random, and a copy of the weights is written.
+        // In bf16, moments are rounded stochastically, and a copy of the weights is written.
         const bool narrow = dtype_ == Dtype::bf16;
         const int64_t n = std::max<int64_t>(1, bytes / (narrow ? 22 : 28));
         const Tensor main = zeros({n}, Dtype::f32), m = zeros({n}), v = zeros({n}), gradient = zeros({n}, Dtype::f32),

@@ -21,10 +21,9 @@ double rounded(double value);
 /// may share a core.
 inline constexpr double kernel_batch = 0.012;
 
-/// Returns `points`, which are ascending in size, with corrected times. If a size took longer than a larger size,
-/// measures it again and keeps the smaller time. Then limits this time to largest_fall times the least time of the
-/// larger sizes, because cluster files with larger ratios are refused. `again`(i) measures point i and returns its
-/// seconds.
+/// Returns `points`, which are ascending in size, with corrected times. Measures a size again if it took longer than a
+/// larger size, and keeps the smaller time. Then limits this time to largest_fall times the least time of the larger
+/// sizes, because cluster files with larger ratios are refused. `again`(i) measures point i and returns its seconds.
 std::vector<Curve::Point> without_falls(std::vector<Curve::Point> points, const std::function<double(size_t)>& again);
 
 /// Timer of work on all ranks. All functions except device() and world() are collective over the world, and return the
@@ -34,7 +33,7 @@ class Timer {
   Timer(const comm::ProcessGroup& world, device::Device device) : world_(world), device_(device) {}
 
   /// Timed work, and the size with which its seconds are recorded. One repeat runs the work for at least
-  /// `batch_seconds`. If ranks share a core, a shorter repeat would end within one time slice and seem too fast.
+  /// `batch_seconds`. A shorter repeat would end within one time slice, and seem too fast, if ranks share a core.
   struct Work {
     double size;
     std::function<void()> run;
@@ -43,11 +42,12 @@ class Timer {
   /// Returns the largest of the ranks' medians. Makes as many repeats as fit in about `seconds`, but at least 3 and at
   /// most 21 (9 if `batch_seconds` is set). One warm-up run precedes the repeats (two if `batch_seconds` is set).
   double median(const Work& work, double seconds) const;
-  /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, measures the smallest
-  /// size, and the largest size for which there is time. Also measures as many sizes between them as possible. Measures
-  /// at least two sizes. Then repeats the measurement of each size that is slower per unit than the next smaller size,
-  /// and keeps the smaller time. Corrects times above those of larger sizes (without_falls()). `sizes` has at least two
-  /// sizes, ascending. `prepare` may round the sizes. Omits a size that `prepare` rounds to a measured size.
+  /// Measures a point for every size in about `seconds` in total. If the time is not sufficient for all sizes, measures
+  /// the smallest size, the largest size for which there is time, and as many sizes between these two as possible.
+  /// Measures at least two sizes. Then repeats the measurement of each size that is slower per unit than the next
+  /// smaller size, and keeps the smaller time. Corrects times above those of larger sizes (without_falls()). `sizes`
+  /// has at least two sizes, ascending. `prepare` may round the sizes. Omits a size that `prepare` rounds to a measured
+  /// size.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void wait_for_ranks() const { world_.barrier(device_.context().compute()).wait(); }

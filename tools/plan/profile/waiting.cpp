@@ -16,7 +16,7 @@ using kernels::Write;
 using tensor::Tensor;
 
 // Returns a function that runs the forward product `p` with the largest measured number of rows that takes at most a
-// quarter of kernel_batch. If every measured number takes longer, uses the smallest.
+// quarter of kernel_batch. Uses the smallest measured number if every measured number takes longer.
 std::function<void()> make_product(const MeasuredProduct& p, device::Device device) {
   double most = p.points.points.front().x;
   for (const Curve::Point& point : p.points.points)
