@@ -25,10 +25,10 @@ std::vector<PlanCandidate> with_larger_state(const std::vector<PlanCandidate>& l
 std::vector<PlanCandidate> neighbours_of(const PlanCandidate& best, std::vector<PlanCandidate> candidates);
 
 /// Tries each layout of `excluded` with the MoE schedule, the pipeline overlap and the bucket size of `best`. The
-/// layout keeps its own settings if those of `best` are illegal in it. Estimates the memory of at most three layouts,
-/// in the order of their composed steps. Simulates the first layout that needs more than site.memory, but at most
-/// memory_more times site.memory, and whose offloaded tensors fit the host. Returns this layout if its step is shorter
-/// than the step of `best`; otherwise none.
+/// layout keeps its own settings if the settings of `best` are illegal in this layout. Estimates the memory of at most
+/// three layouts, in the order of their composed steps. Simulates the first layout that needs more than site.memory,
+/// but at most memory_more times site.memory, and whose offloaded tensors fit the host. Returns this layout if its step
+/// is shorter than the step of `best`; otherwise none.
 std::optional<PlannedLayout> with_more_memory(const PlannedLayout& best, std::vector<PlannedLayout> excluded,
                                               const PlanSite& site);
 

@@ -354,15 +354,15 @@ schedule::TimeCurve steady_curve(const Curve& points);
 std::optional<schedule::SharedCores> shared_cores(const Origin& measured, int64_t ranks_per_node = 0);
 
 /// Returns the speeds of products on 1, 2, ... of `threads` threads, relative to the speed on all threads
-/// (Rates::speed_of_threads). The speed is linear between the measured numbers of threads. If no smaller number was
-/// measured, the speed is proportional to the number of threads.
+/// (Rates::speed_of_threads). The speed is linear between the measured numbers of threads. The speed is proportional to
+/// the number of threads if no smaller number was measured.
 std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredThreads> fewer);
 
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
-/// times come from the measured products of the same element type with the nearest inputs x outputs (as a ratio). They
-/// are scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the
-/// same shape. A measured slowdown whose speed is above 1 counts as a speed of 1. Throws Error(usage) that names the
-/// first missing entry of the cluster.
+/// times come from the measured products of the same element type with the nearest inputs x outputs (as a ratio). These
+/// times are scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass
+/// of the same shape. A measured slowdown whose speed is above 1 counts as a speed of 1. Throws Error(usage) that names
+/// the first missing entry of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 /// Returns the passes that were not measured, so that rates_of() prices their products like those of another pass.
 /// Throws Error(usage) if the cluster has no products of the element type.

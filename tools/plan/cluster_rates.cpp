@@ -31,7 +31,7 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Extends `curve` as steady_curve() does.
+// Extends `curve` like steady_curve().
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };

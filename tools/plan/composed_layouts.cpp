@@ -21,7 +21,7 @@ using layers::Recompute;
 
 // A layout is excluded if the composed estimate of the same layout with more recomputation exceeds this multiple of the
 // limit. With less recomputation, a layout keeps more tensors. It saves only the memory of the part that is recomputed
-// at a time, which is small compared with the margin.
+// at a time. This memory is small compared with the margin.
 constexpr double error_of_less_recomputation = 1.25;
 // A layout certainly fits if this multiple of its composed estimate fits.
 constexpr double certainly_fits = 1.25;
@@ -50,8 +50,8 @@ Settings settings_beside_recomputation(const train::Recipe& r) {
 // Least number of layouts that a search for the least memory keeps, because refinement starts from several layouts.
 constexpr size_t fewest_wanted = 8;
 
-// Limit of the memory of layouts that the search keeps under Objective::memory. If the search keeps n layouts, the
-// limit is the n-th smallest memory composed so far. Other objectives have no limit.
+// Limit of the memory of layouts that the search keeps under Objective::memory. The limit is the n-th smallest memory
+// composed so far if the search keeps n layouts. Other objectives have no limit.
 class WantedMemory {
  public:
   explicit WantedMemory(const PlanRequest& request)
@@ -156,7 +156,7 @@ class Composition {
   }
 
   // True if more recomputation in layout `i` certainly makes the step longer, and if time matters. Time does not matter
-  // under Objective::memory. If activations are offloaded, less recomputation offloads more and may take longer.
+  // under Objective::memory. Less recomputation offloads more, and may take longer, if activations are offloaded.
   bool recomputation_is_slower(size_t i) const { return !by_memory_ && !legal_[i].recipe.offload.activations; }
 
   std::vector<size_t> most_recomputation_first(size_t begin) const {

@@ -39,7 +39,7 @@ std::optional<FittingLayout> with_shorter_context(const PlanAt& plan_at, const S
   std::vector<int64_t> shorter;
   for (int64_t n = shortfall.least->context; n % 2 == 0 && n / 2 >= 1024;) shorter.push_back(n /= 2);
   if (shorter.empty()) return {};
-  // If the shortest length does not fit, longer lengths do not fit either.
+  // Longer lengths do not fit if the shortest length does not fit.
   auto shortest = first_fit(plan_at, shorter.back(), shortfall.least->ranks);
   if (!shortest) return {};
   shorter.pop_back();

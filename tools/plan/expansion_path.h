@@ -70,8 +70,8 @@ struct PathRequest {
 /// Returns the best layout of each length, in order. Doubles the ranks, up to `max_ranks`, until a layout fits. The
 /// next length begins with these ranks. Only the shortfalls of longer lengths are computed if no layout fits a length,
 /// because longer lengths need even more memory. The layout of a shortfall becomes the best layout of its length if it
-/// fits after all. The next length is then planned in full. If no layout fits the first length, the result has one
-/// point.
+/// fits after all. The next length is then planned in full. The result has one point if no layout fits the first
+/// length.
 std::vector<PathPoint> expansion_path(const PlanAt& plan_at, const PathRequest& request);
 
 }  // namespace hexad::plan

@@ -96,16 +96,16 @@ class FewLayers {
   std::vector<int32_t> same_price_;
   StepContention contention_;
   std::unique_ptr<StepSimulation> simulation_;  // of the record; null before times() and after free_simulation()
-  // Shorter and longer sequence length. contexts_ holds the longer one twice if the shorter length is ignored.
+  // Shorter and longer sequence length. contexts_ holds the longer length twice if the shorter length is ignored.
   std::array<int64_t, 2> contexts_, recorded_contexts_;
   size_t first_ = 0, second_ = 0;  // indices of the first operations of the two micro-batches
   std::array<FewLayersMemory, 2> memory_;
   std::array<double, 2> temporary_{};
 };
 
-/// Returns two sequence lengths, ascending, with which FewLayers can record the recipe's layers. They satisfy every
-/// layout rule and are short, because recording takes longer with more tokens. They may exceed a very short context of
-/// the recipe.
+/// Returns two sequence lengths, ascending, with which FewLayers can record the recipe's layers. Both lengths satisfy
+/// every layout rule, and are short, because recording takes longer with more tokens. Both may exceed a very short
+/// context of the recipe.
 std::array<int64_t, 2> recorded_contexts(const train::Recipe& recipe);
 
 /// Returns the seconds of a micro-batch of the recipe in a model with the dense first layers (model.moe.dense_layers)
@@ -122,8 +122,8 @@ std::optional<double> micro_batch_of_few_layers(train::Recipe recipe, const trai
 /// only one block has a gradient. The result is then the number of tokens whose logits and gradients take the same
 /// memory.
 ///
-/// Returns none if `recorded_tokens` tokens already have several blocks, as on a CPU. Temporary memory recorded for
-/// this number of tokens then does not grow by logits.
+/// Returns none if `recorded_tokens` tokens already have several blocks, for example on a CPU. Temporary memory
+/// recorded for this number of tokens then does not grow by logits.
 std::optional<double> tokens_of_loss_block(const train::Recipe& recipe, int64_t recorded_tokens, double tokens);
 
 }  // namespace hexad::plan

@@ -14,8 +14,8 @@ double HostClock::delay(double seconds) {
   for (const int32_t before : issue.after) {
     ready = std::max(ready, ends_[before]);
     const device::Issue& earlier = record_.issues[before];
-    // `after` of a kernel or copy lists an earlier kernel or copy of the same lane only if the host waited for the
-    // earlier.
+    // `after` of a kernel or copy lists an earlier operation of the same lane only if the host waited for that
+    // operation.
     if (!communicates && !earlier.communicates() && earlier.lane == issue.lane) now_ = std::max(now_, ends_[before]);
   }
   now_ += issuing_;

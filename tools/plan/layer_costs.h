@@ -26,11 +26,11 @@ struct ComposedStep {
 ///
 /// The time of a step is linear in the numbers of layers and micro-batches, plus the bubble of the pipeline. The memory
 /// of a step is linear in the numbers of layers and of micro-batches in flight. The layers are divided among the stages
-/// as in a run, which balances the FLOPs of layers and head. The groups that exchange weights and gradients are smaller
-/// if the candidate has more stages than the recorded model (RecordPrices::shrink_groups()). Temporary memory is linear
-/// in the tokens, but a GPU computes the loss in blocks of rows. If there are more tokens than a block has
-/// (tokens_of_loss_block()), temporary memory is the larger of two sizes: the memory of the loss of one block, and the
-/// memory of the layers.
+/// like in a run: the division balances the FLOPs of layers and head. The groups that exchange weights and gradients
+/// are smaller if the candidate has more stages than the recorded model (RecordPrices::shrink_groups()). Temporary
+/// memory is linear in the tokens, but a GPU computes the loss in blocks of rows. If there are more tokens than a block
+/// has (tokens_of_loss_block()), temporary memory is the larger of two sizes: the memory of the loss of one block, and
+/// the memory of the layers.
 ///
 /// Each layer has the mean load of all layers if the loads of the experts are given. Each layer has the mean costs of
 /// all layers if optim.freeze freezes different parameters in different layers. The recipes of all candidates may
@@ -110,7 +110,7 @@ class LayerCosts {
 /// from the sequence length, the same recipe.
 class SharedCosts {
  public:
-  /// Returns the costs for `world` ranks. The first call for each number of ranks creates them.
+  /// Returns the costs for `world` ranks. The first call for each number of ranks creates the costs.
   LayerCosts& of(const train::Extensions& extensions, const Cluster& cluster, int64_t world, const RoutingLoad& load) {
     return costs_.try_emplace(world, extensions, cluster, world, load).first->second;
   }

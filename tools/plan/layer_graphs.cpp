@@ -73,7 +73,7 @@ std::string group_name(const device::IssuedGroup& group, const mesh::Layout& lay
   return layout.expert_sharers(rank) == group.ranks ? "experts" : group.name;
 }
 
-// Returns the kind of the transfers of a collective or message. A broadcast counts as an all-gather, as in the task
+// Returns the kind of the transfers of a collective or message. A broadcast counts as an all-gather, like in the task
 // shadows.broadcast.
 schedule::TaskKind kind_of(std::string_view operation) {
   for (int kind = 0; kind < schedule::kind_count; ++kind)
@@ -97,7 +97,7 @@ class IssuedWork {
   }
 
  private:
-  // Gate and up of an expert are one call, but count as two products (Experts::products()).
+  // The gate and up projections of an expert are one kernel call, but count as two products (Experts::products()).
   void set(schedule::TaskSpec& task, const device::ProductWork& w, const device::Issue&) const {
     const double weights = static_cast<double>(w.inputs) * static_cast<double>(w.outputs) / weight_elements_;
     task.cost.flops = w.flops();

@@ -1,4 +1,4 @@
-// Work of a recipe's MoE layers: task graphs, and the work outside of the graphs. It is recorded by running the
+// Work of a recipe's MoE layers: task graphs, and the work outside of the graphs. This work is recorded by running the
 // training code on the meta device.
 #pragma once
 
@@ -17,11 +17,11 @@ struct LayerWork {
   /// Graphs in execution order, which is the order of schedule::PassKind. Only Parm's S1 has the graph
   /// gradient_of_shares. The tasks cannot be executed.
   std::vector<schedule::TaskGraph> graphs{};
-  /// Kernels, copies and transfers before and after the graphs, in the order of their issue. They do not overlap. Among
-  /// them are the router, the exchanges that precede a graph (of counts, ids, scores), shared experts that compute
-  /// before or after the pass, and sums of slot rows that are not tasks of a graph. A kernel that is not a matrix
-  /// product counts as a copy of half of the bytes that it reads and writes. A transfer is a task of the kind compute
-  /// (Cost::transfers).
+  /// Kernels, copies and transfers before and after the graphs, in the order of their issue. These operations do not
+  /// overlap. Among the operations are the router, the exchanges that precede a graph (of counts, ids, scores), shared
+  /// experts that compute before or after the pass, and sums of slot rows that are not tasks of a graph. A kernel that
+  /// is not a matrix product counts as a copy of half of the bytes that it reads and writes. A transfer is a task of
+  /// the kind compute (Cost::transfers).
   std::vector<schedule::TaskSpec> outside{};
 
   /// Returns the seconds of the work outside of the graphs.

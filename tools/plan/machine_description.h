@@ -17,7 +17,7 @@
 
 namespace hexad::plan {
 
-/// Device on which a rank of the machine computes. The names are those of the recipe key `device`.
+/// Device on which a rank of the machine computes. The names are the values of the recipe key `device`.
 enum class MachineDevice : uint8_t { cuda, cpu };
 constexpr auto enum_names(MachineDevice) {
   return std::to_array<std::pair<MachineDevice, std::string_view>>(

@@ -202,7 +202,8 @@ class Judge {
     return stages_[most];
   }
 
-  // Returns changes that reduce the need or add memory. Most of them change the trained model or need other machines.
+  // Returns changes that reduce the need or add memory. Most of these options change the trained model or need other
+  // machines.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.temporary;

@@ -27,7 +27,7 @@ size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
   return std::ranges::max_element(stages, {}, bytes) - stages.begin();
 }
 
-// Returns the largest memory of any stage in bytes. Sizes of blocks are rounded up, as for memory.limit_bytes.
+// Returns the largest memory of any stage in bytes. The sizes of blocks are rounded up, like for memory.limit_bytes.
 double max_blocks(const std::vector<MemoryEstimate>& stages) {
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
@@ -43,7 +43,7 @@ std::string routing_lines(const RoutedMemory& memory) {
 }
 
 // Returns a line about the memory of the neediest of `ranks` if no other rank is ever late. Returns an empty text if
-// this is less than 1% below `total`, and under ZeRO-0 and ZeRO-1. Late peers make a rank hold whole buckets of
+// this memory is less than 1% below `total`, and under ZeRO-0 and ZeRO-1. Late peers make a rank hold whole buckets of
 // gradients longer only under ZeRO-2 and ZeRO-3.
 std::string prompt_line(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout,
                         const std::vector<int>& ranks, double total) {

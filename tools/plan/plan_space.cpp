@@ -45,7 +45,7 @@ int64_t count_untried(const std::vector<int64_t>& values, const std::vector<int6
   return std::ranges::count_if(values, [&](int64_t v) { return std::ranges::find(tried, v) == tried.end(); });
 }
 
-// Returns those of `values` that divide n.
+// Returns the elements of `values` that divide n.
 std::vector<int64_t> dividing(std::vector<int64_t> values, int64_t n) {
   std::erase_if(values, [&](int64_t v) { return n % v != 0; });
   return values;

@@ -96,7 +96,7 @@ PlanCandidate without_variant(PlanCandidate layout);
 ///
 /// parallel.order and cp_expansion are auto, schedule.pipeline.split is empty, and all other keys are as in the recipe.
 /// LayoutRules decides which layouts are legal. Layouts with zero 2 or recompute norms are only counted, because they
-/// would double the memory of the list. variants() makes them when they are needed.
+/// would double the memory of the list. variants() makes such layouts when a caller needs them.
 ///
 /// The search leaves out other divisors of the ranks for tp (up to the number of heads), cp, pp (up to the number of
 /// layers) and etp. It also leaves out other divisors of batch.global / dp for batch.micro, other values of cp_kind,

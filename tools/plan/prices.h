@@ -73,8 +73,8 @@ class Prices {
   /// half_head)/128, plus a launch. d is the head size. The efficiency is linear between points and constant beyond
   /// them. The product of the factors after `sustained` counts as at most 1.
   ///
-  /// Measured clusters: KernelCurves::attention(). If attention was not measured, the rate is half the best rate of the
-  /// largest measured product of this element type. Forward uses the product's forward pass, and backward uses its
+  /// Measured clusters: KernelCurves::attention(). The rate is half the best rate of the largest measured product of
+  /// this element type if attention was not measured. Forward uses the product's forward pass, and backward uses its
   /// input gradient.
   double attention(const Attention& attention) const;
 
@@ -112,8 +112,8 @@ class Prices {
   /// for the group.
   ///
   /// Described clusters. A domain is the set of ranks that the fast link connects. A group of n ranks has k ranks in
-  /// each of D domains. If b ranks of a node use the network at the same time, a rank has min(1, rails / b) of an
-  /// adapter. The bandwidth is divided by the oversubscription if the group spans more nodes than a leaf switch
+  /// each of D domains. A rank has the share min(1, rails / b) of an adapter if b ranks of a node use the network at
+  /// the same time. The bandwidth is divided by the oversubscription if the group spans more nodes than a leaf switch
   /// connects (half its ports).
   ///   - all_to_all: bytes are divided in proportion to the numbers of peers inside and outside the domain. The two
   ///     parts overlap, and the longer part counts. Each step has eight peers (NCCL, src/include/device.h:
@@ -123,11 +123,11 @@ class Prices {
   ///     D - 1 outside (NCCL, src/graph/tuning.cc). With one rank in each domain: log2(n) steps outside (PAT, NCCL
   ///     2.23).
   ///   - all_reduce: a reduce_scatter and an all_gather of half the bytes each. Latencies: the sum of the latencies of
-  ///     both, or 2 x (k - 1) inside and 2 x log2(D) outside if this is less (trees, NCCL 2.4).
+  ///     both, or 2 x (k - 1) inside and 2 x log2(D) outside if the latter is less (trees, NCCL 2.4).
   ///   - send: bytes over the link of the group, and one latency.
   ///
-  /// Every collective starts with collective_start. Its efficiency depends on the bytes that a rank sends over the
-  /// link. Below the first point of a curve, the efficiency of that point applies.
+  /// Every collective starts with collective_start. The efficiency of a collective depends on the bytes that a rank
+  /// sends over the link. Below the first point of a curve, the efficiency of that point applies.
   ///
   /// Measured clusters: the time of nearest_link() at `bytes`. The network is shared as in the measurement.
   double collective(Collective operation, const GroupPlace& place, double bytes) const;
@@ -142,8 +142,8 @@ class Prices {
   /// them. Described clusters: `share`. Measured clusters: the speed on this share of the threads, as in rates_of().
   double speed_of_share(double share, base::Dtype dtype) const;
 
-  /// Returns the cores that a node's ranks share if `ranks` of them are in the job. Returns none if the cluster does
-  /// not state the cores of a node.
+  /// Returns the cores that the ranks of a node share if `ranks` ranks of the node are in the job. Returns none if the
+  /// cluster does not state the cores of a node.
   std::optional<schedule::SharedCores> cores(int64_t ranks) const;
 
   /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate.

@@ -13,7 +13,7 @@ using train::Recipe;
 
 namespace {
 
-// Keys of a recipe's layout. The layouts of a plan have values for all of them (PlanCandidate::settings()).
+// Keys of a recipe's layout. The layouts of a plan have values for all these keys (PlanCandidate::settings()).
 constexpr auto layout_keys = std::to_array<std::string_view>({
     "parallel.pp",
     "parallel.tp",

@@ -12,8 +12,8 @@ struct RoutedMemory {
     double bytes = 0;
   };
   double even = 0;
-  // Memory under RoutingLoad::p99 and RoutingLoad::one_rank; `worst` is at least `p99`. If no load can exceed an even
-  // share, both members `bytes` equal the member `even`.
+  // Memory under RoutingLoad::p99 and RoutingLoad::one_rank; `worst` is at least `p99`. Both members `bytes` equal the
+  // member `even` if no load can exceed an even share.
   Load p99, worst;
 };
 

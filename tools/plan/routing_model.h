@@ -13,8 +13,8 @@ namespace hexad::plan {
 /// Load of the experts in every micro-batch and layer, the same on all ranks. The experts of a token are distinct.
 ///
 /// - even (p50): every expert gets the same number of rows, and a token's experts are spread randomly over the ranks.
-///   If a token may only use experts of some groups (model.moe.top_groups), all groups are chosen equally often, and
-///   the token's experts alternate between its groups. The recipe's routing (model.moe.routing) applies instead if the
+///   All groups are chosen equally often, and a token's experts alternate between its groups, if a token may only use
+///   experts of some groups (model.moe.top_groups). The recipe's routing (model.moe.routing) applies instead if the
 ///   recipe defines it.
 /// - p99: one ep rank has a share of all slots that only one of a hundred routers exceeds. p99 assumes that all
 ///   divisions of the slots among the experts are equally probable. This is the uniform distribution on the simplex
@@ -50,7 +50,7 @@ class RoutingLoad {
 std::vector<double> slots_of_ranks(const std::vector<double>& shares, int ranks);
 
 /// Returns the ep coordinate whose experts get the most slots, summed over all layers. The experts are distributed over
-/// `ranks` ranks in equal blocks. Returns 0 for kinds in which any rank may be the busiest one.
+/// `ranks` ranks in equal blocks. Returns 0 for kinds in which any rank may be the busiest.
 int busiest_rank(const RoutingLoad& load, int ranks);
 
 /// Returns a load in which each layer has the mean shares of all layers. Loads other than `given` are the same in all

@@ -84,11 +84,11 @@ class RunOnMeta {
   device::IssueLog& issues() { return *run_->issues(); }
   /// Labels each later recorded operation with the span that is open at that time.
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
-  /// Runs a step that records passes. Later steps repeat the recorded passes (pp::RepeatedPasses). If layers are
-  /// repeated, too, the passes of the first micro-batch may run in each step. Must be called before step(), after
+  /// Runs a step that records passes. Later steps repeat the recorded passes (pp::RepeatedPasses). The passes of the
+  /// first micro-batch may run in each step if layers are repeated, too. Must be called before step(), after
   /// follow_spans(). Requires Record::issues and a recipe whose passes can be repeated (can_repeat_passes()). Later
   /// steps do not have the same memory as steps of the recipe. Throws pp::PassesDiffer if the step shows that a pass
-  /// that it has already repeated cannot be repeated. The run is then invalid.
+  /// that was already repeated cannot be repeated. The run is then invalid.
   void repeat_passes();
   /// Makes later steps record equal layers and repeat them instead of running them (train::RepeatedLayers). Must be
   /// called before step() and before repeat_passes(). Requires Record::issues or Record::parts, and a recipe whose
@@ -114,7 +114,7 @@ class RunOnMeta {
   const comm::ImaginedGroup world_;
   const bool peers_are_late_;  // false with prompt peers, and if operations are recorded (memory is then ignored)
   std::optional<device::IssueLog::Pause> log_pause_;  // set with Record::parts
-  // The recorders outlive the instance, because its parameters and passes refer to them.
+  // The recorders outlive the instance, because the instance's parameters and passes refer to the recorders.
   std::optional<pp::ParameterRecorder> recorder_;
   std::optional<train::RepeatedLayers> layers_;
   std::optional<pp::RepeatedPasses> passes_;

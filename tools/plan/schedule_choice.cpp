@@ -100,17 +100,17 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
 }
 
 // Picks the predicted fastest schedules of up to four families as finalists. Schedules of a family differ only in their
-// chunks. If the number of chunks is fixed, each schedule is a family. Except for the default schedule, no finalist
-// does the same work as a candidate of a faster finalist's family. The reason is that Algorithm 1 tries other numbers
-// of chunks of the chosen family. Picks none if there are fewer than eight trial steps, or fewer than two families.
+// chunks. Each schedule is a family if the number of chunks is fixed. Except for the default schedule, no finalist does
+// the same work as a candidate of a faster finalist's family. The reason is that Algorithm 1 tries other numbers of
+// chunks of the chosen family. Picks none if there are fewer than eight trial steps, or fewer than two families.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto equal_work = [&](size_t a, size_t b) { return candidates_[a].work == candidates_[b].work; };
   const auto same_family = [&](size_t a, size_t b) {
     return is_family(candidates_[a].schedule, candidates_[b].schedule);
   };
-  // True if candidate i does the same work as finalist f. If the number of chunks of f is open, also true if i belongs
-  // to f's family, or does the same work as a candidate of this family.
+  // True if candidate i does the same work as finalist f. Also true if i belongs to the family of f, or does the same
+  // work as a candidate of this family, provided that the number of chunks of f is open.
   const auto represents = [&](size_t f, size_t i) {
     if (equal_work(f, i)) return true;
     if (!open(f)) return false;
@@ -342,7 +342,7 @@ void ScheduleChoice::end_searches() {
   made_ = true;
 }
 
-// Alternates between the finalists, so that a slow minute of the machine affects all of them.
+// Alternates between the finalists, so that a slow minute of the machine affects all finalists.
 void ScheduleChoice::begin_trial() {
   if (tries_families()) set(finalists_[turn_ / steps_of_round % finalists_.size()]);
 }

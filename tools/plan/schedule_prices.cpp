@@ -72,7 +72,7 @@ std::vector<std::pair<schedule::TaskKind, std::string>> collectives(const schedu
 }
 
 // True if all classes that have graphs have the same collectives. Under a memory limit, the collectives may differ: the
-// number of chunks depends on the numbers of rows, and these may differ slightly between classes.
+// number of chunks depends on the numbers of rows, which may differ slightly between classes.
 bool may_meet(const std::vector<LayerWork>& of_class) {
   const LayerWork* first = nullptr;
   for (const LayerWork& work : of_class) {

@@ -1,5 +1,5 @@
 // Predicted times of the schedules of a recipe's MoE layers. The work of one rank of each class (LayerGraphs) is
-// recorded on the meta device. The simulator prices its graphs, and the rates price its other work.
+// recorded on the meta device. The simulator prices the graphs of this rank, and the rates price the rank's other work.
 #pragma once
 
 #include <set>
@@ -26,7 +26,7 @@ struct ScheduleCandidate {
   /// Digest of the work of all classes of ranks (LayerWork). Schedules with the same digest do the same work in this
   /// layout.
   std::string work{};
-  /// Links that were not measured, so that `predicted` takes them from Rates::other_links
+  /// Links that were not measured, so that `predicted` uses Rates::other_links for these links
   /// (LayerWork::unmeasured_links()).
   std::set<std::string> assumed_links{};
   std::vector<double> measured{};  // measured seconds, by trial

@@ -150,8 +150,8 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>&
   return out;
 }
 
-// Returns the passes by start time. If two micro-batches are interleaved, their passes overlap, so the order of the
-// starts may differ from the order of `passes`.
+// Returns the passes by start time. The passes of two interleaved micro-batches overlap, so the order of the starts may
+// differ from the order of `passes`.
 std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecorder::Recording>& passes) {
   std::vector<const PassRecorder::Recording*> all;
   for (const PassRecorder::Recording& pass : passes) all.push_back(&pass);

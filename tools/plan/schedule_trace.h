@@ -34,8 +34,8 @@ struct Predictor {
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };
 
-/// Returns a sentence for the user about links that the cluster file `profile` lacks. `links` are their descriptions
-/// (schedule::unmeasured_links()). Predictions take these links from a default machine.
+/// Returns a sentence for the user about links that the cluster file `profile` lacks. `links` has the descriptions of
+/// these links (schedule::unmeasured_links()). Predictions take these links from a default machine.
 std::string text_of_assumed(const std::string& profile, const std::vector<std::string>& links);
 
 /// Trace of one step of the job.
@@ -52,7 +52,7 @@ struct ScheduleTrace {
   };
   std::vector<Kind> kinds;
   telemetry::ScheduleMetrics total;
-  /// Links that were not measured, such as "all_to_all of ep, 2 ranks". They are priced like links of a default
+  /// Links that were not measured, such as "all_to_all of ep, 2 ranks". These links are priced like links of a default
   /// machine.
   std::vector<std::string> assumed_links;
   std::vector<std::string> pictures;  // SVG: forward and backward of the first MoE layer of rank 0

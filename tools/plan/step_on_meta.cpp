@@ -153,7 +153,7 @@ void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.sent, less.sent, times);
 }
 
-// Returns the step of a pipeline whose micro-batches are all in flight at the same time. For each of them, the rank
+// Returns the step of a pipeline whose micro-batches are all in flight at the same time. For each micro-batch, the rank
 // holds sent tensors of `sent` bytes.
 StepOnMeta grown_step(MeasuredSteps& steps, int64_t few, int64_t all, int64_t sent) {
   StepOnMeta shorter = steps.measure(few);
@@ -230,8 +230,8 @@ FewMicroBatches few_micro_batches(const Recipe& r, const mesh::Layout& layout, i
   return {fewer, few};
 }
 
-// Runs the measured steps and returns their result. Before them, runs a step of at most `first` micro-batches that is
-// not measured.
+// Runs the measured steps and returns their result. Before the measured steps, runs a step of at most `first`
+// micro-batches that is not measured.
 StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const mesh::Layout& layout, int rank,
                      const RoutingLoad& load, Wanted wanted) {
   const int64_t all = micro_batches_of(recipe, layout);

@@ -52,9 +52,9 @@ struct SharedByRuns;
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// True if passes can be recorded once and repeated (RunOnMeta::repeat_passes()). Under ZeRO-0 and ZeRO-1, this
-/// requires has_equal_passes(). Under ZeRO-2 and ZeRO-3, it requires equal kernels in all micro-batches. It also
-/// requires a pipeline in which each rank computes the gradients of one micro-batch after the other (gpipe or 1f1b).
-/// Gathers and reductions may then differ between passes, because repetitions call them again.
+/// requires has_equal_passes(). Under ZeRO-2 and ZeRO-3, this requires equal kernels in all micro-batches, and a
+/// pipeline in which each rank computes the gradients of one micro-batch after the other (gpipe or 1f1b). Gathers and
+/// reductions may then differ between passes, because each repetition runs gathers and reductions again.
 bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// True if equal layers can be recorded once and repeated (RunOnMeta::repeat_layers()). This requires
@@ -78,8 +78,8 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 ///
 /// Passes are repeated if this is faster and can_repeat_passes() is true. A first step records the passes of one or two
 /// of its micro-batches (RunOnMeta::repeat_passes()), and all later steps repeat these passes. Equal layers are
-/// repeated if can_repeat_layers() is true: a first step records these layers. All steps begin again, without
-/// repetitions of layers or passes that the recording shows to be impossible. In every case, the records equal the
+/// repeated if can_repeat_layers() is true: a first step records these layers. All steps begin again without these
+/// repetitions if the recording shows that layers or passes cannot be repeated. In every case, the records equal the
 /// records of steps without repetitions.
 ///
 /// `node_of_rank` has the node of each rank. All ranks are on one node if `node_of_rank` is empty. `shared` holds

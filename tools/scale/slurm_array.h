@@ -21,8 +21,8 @@ struct SlurmArray {
 
 /// Groups runs by their repeat and number of nodes, ordered by repeat, then nodes. Slurm starts the tasks of an array
 /// in the order of their indices, and arrays in the order of their submission, as far as resources are free. Therefore,
-/// most points run once before any point runs again. `order` is the order of all runs. `indices` are the ascending
-/// indices in `order` of the runs to execute.
+/// usually all points run once before any point runs again. `order` is the order of all runs. `indices` are the
+/// ascending indices in `order` of the runs to execute.
 std::vector<SlurmArray> arrays_of(const std::vector<LoadedPoint>& points, const std::vector<Execution>& order,
                                   const std::vector<int64_t>& indices);
 

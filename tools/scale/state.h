@@ -67,8 +67,8 @@ class ExperimentFolder {
   void end(const Execution& run, const RunRecord& record) const;
 
   const std::filesystem::path& path() const { return dir_; }
-  /// Returns the descriptor of the lock; none if the folder is not exclusive. Child processes inherit the
-  /// descriptor, so the lock lasts until all of them have ended.
+  /// Returns the descriptor of the lock; none if the folder is not exclusive. Child processes inherit the descriptor,
+  /// so the lock lasts until all child processes have ended.
   std::optional<int> lock_descriptor() const { return lock_ ? std::optional(lock_->descriptor()) : std::nullopt; }
 
  private:

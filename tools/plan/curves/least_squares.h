@@ -49,7 +49,7 @@ struct Fit {
 ///   - relative_residuals: residuals divided by the measured seconds; all sizes have equal weight
 enum class Least : uint8_t { residuals, relative_residuals };
 
-/// Fits a line through `samples` (x and seconds, in any order). The default minimizes residuals, as Parm does for its
+/// Fits a line through `samples` (x and seconds, in any order). The default minimizes residuals, like Parm for its
 /// collectives (section V-A). Throws std::logic_error if all samples have the same x, or if `least` is
 /// relative_residuals and the time of a sample is not above zero.
 Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least = Least::residuals);

@@ -1,5 +1,5 @@
 // MPMoE (Zhang et al. 2024): closed forms of an MoE layer whose batch is divided into n micro-batches of tokens. Data
-// sizes are in elements unless the name contains "bytes". Each rank has one expert, as in the paper.
+// sizes are in elements if the name does not contain "bytes". Each rank has one expert, as in the paper.
 //
 // T_I and T_O are the input and output of the layer. T_DI and T_DO are the input and output of the experts, and T_M is
 // the result of an expert's first product. In the paper, each of these tensors has one row for each token.
@@ -57,8 +57,8 @@ struct Slowdowns {
   double comp_comm = 1, comp_mem = 1, comp_all = 1;
   double mem_comm = 1, mem_comp = 1, mem_all = 1;
 };
-/// True if both communication and computation keep more than half of their speed (section 2.3). Only then can
-/// overlapping them be worthwhile.
+/// True if both communication and computation keep more than half of their speed (section 2.3). Only in this case can
+/// their overlap be worthwhile.
 bool overlap_pays(const Slowdowns& alpha);
 
 /// Seconds of the work of three streams in one phase if each stream runs alone. Zero means that the stream is idle.

@@ -33,7 +33,7 @@ double waiting_cores(const Origin& measured, int64_t computing, double all, doub
 /// Measures the cores that a rank uses while it waits, if ranks share cores. Measures nothing if a node's ranks, except
 /// one, together have fewer threads than the node has cores. Needs measured products.
 void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const Progress& progress);
-/// Measures slowdowns. Must be called last, because the sizes of its loads depend on the results of the other
+/// Measures slowdowns. Must be called last, because the sizes of the loads depend on the results of the other
 /// measurements.
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress);

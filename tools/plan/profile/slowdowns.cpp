@@ -202,7 +202,7 @@ void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& group
                        const ProfileOptions& options, double seconds, const Progress& progress) {
   // Time of the measurements, in units of the time of a load. In a round:
   // - Each of at most four loads runs for 1 unit, each of six pairs for up to 2 units, and all loads together for up to
-  //   4 units. In total, they take 20 units.
+  //   4 units. These loads take 20 units in total.
   // - The product on all threads but one adds three pairs and one mix of all loads, 10 units.
   // - Each product on fewer than all threads adds 1 unit, alone.
   // Before the rounds, each load runs once.

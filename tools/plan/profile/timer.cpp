@@ -45,7 +45,7 @@ class MeasuredSizes {
 
   /// Returns the index of the next size to measure in `left` seconds; none if the time is not sufficient for any size.
   /// `spent` is the duration of the last measurement. The second measurement may take half of `left`, or as long as the
-  /// first measurement if that is longer. If no size is that fast, the second measurement uses the next larger size.
+  /// first measurement if that is longer. The second measurement uses the next larger size if no size is that fast.
   std::optional<size_t> next(double left, double spent) const {
     const size_t last = points_.rbegin()->first;
     const bool is_first = points_.size() == 1;

@@ -45,9 +45,9 @@ class Timer {
   /// Measures a point for every size in about `seconds` in total. If the time is not sufficient for all sizes, measures
   /// the smallest size, the largest size for which there is time, and as many sizes between these two as possible.
   /// Measures at least two sizes. Then repeats the measurement of each size that is slower per unit than the next
-  /// smaller size, and keeps the smaller time. Corrects times above those of larger sizes (without_falls()). `sizes`
-  /// has at least two sizes, ascending. `prepare` may round the sizes. Omits a size that `prepare` rounds to a measured
-  /// size.
+  /// smaller size, and keeps the smaller time. Corrects times that exceed the times of larger sizes (without_falls()).
+  /// `sizes` has at least two sizes, ascending. `prepare` may round the sizes. Omits a size that `prepare` rounds to a
+  /// measured size.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void wait_for_ranks() const { world_.barrier(device_.context().compute()).wait(); }
