@@ -18,7 +18,7 @@ pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 include(HexadMpi)
 find_package(dnnl 2.6 QUIET)
 if(dnnl_FOUND)
-  find_package(OpenMP REQUIRED COMPONENTS CXX)  # sets the number of threads of oneDNN
+  find_package(OpenMP REQUIRED COMPONENTS CXX)  # used to set the number of threads of oneDNN
   message(STATUS "oneDNN ${dnnl_VERSION} found: hexad bench gemm also measures it")
 else()
   message(STATUS "oneDNN not found (Debian: libdnnl-dev): hexad bench gemm does not measure it")

@@ -5,8 +5,8 @@ endif()
 
 find_program(HEXAD_CCACHE ccache)
 if(HEXAD_CCACHE)
-  # Without CCACHE_SLOPPINESS, ccache does not cache objects that were compiled with a precompiled header. With
-  # CCACHE_BASEDIR, build folders share objects: the preset mpich reuses most objects of the preset release.
+  # CCACHE_SLOPPINESS lets ccache store objects that were compiled with a precompiled header. With CCACHE_BASEDIR, build
+  # folders share objects: the preset mpich reuses most objects of the preset release.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${HEXAD_CCACHE})
 endif()

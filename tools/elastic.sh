@@ -43,7 +43,7 @@ set -uo pipefail
 # On a signal, asks the run to save, and ends the command of attend(). The trap is set first, because a signal without a
 # handler would end the script without saving.
 asked=no child='' sent=0 attended=''
-ask_to_save() { # asks again if the run may have missed the signal
+ask_to_save() { # called again if the run may have missed the signal
   sent=$SECONDS
   [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null
 }
@@ -120,7 +120,8 @@ rest() { attend sleep "$1" >/dev/null 2>&1; }
 parts=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/elastic
 for part in hosts left_out run; do . "$parts/$part.sh" || exit 4; done
 
-# Ends the script with exit code CODE. In a requeued job that has saved nothing since, ends with 1 instead of 75.
+# Ends the script with exit code CODE. Ends with 1 instead of 75 if Slurm has requeued the job and nothing was saved
+# since then.
 end() { # argument: CODE
   if [ "$1" -eq 75 ] && was_requeued && [ "$(time_of_checkpoint)" == "$saved_first" ]; then
     local reason="is the time limit too short for a start and a step?"
@@ -158,15 +159,15 @@ wait_for_ranks() {
     looks=$((looks + 1))
     if [ $looks -eq 3 ] && [ -n "${SLURM_JOB_ID:-}" ] && [ -z "$probe$hostfile" ]; then
       say "Slurm does not return lost nodes to a job; exit code 75, so that a requeued job gets as many nodes as before"
-      exit 75 # also if nothing was saved: the next start has other nodes
+      exit 75 # even if nothing was saved, because the next start has other nodes
     fi
     rest "$every"
   done
 }
 
 # Waits before the next start, so that the launcher can notice a lost node and the ranks of the last start can end.
-# Waits a few seconds, or longer with each start in a row that wrote no checkpoint. Does not wait if the last start
-# saved as asked (exit code 75).
+# Waits a few seconds. The wait grows with the number of starts in a row that wrote no checkpoint. Does not wait if the
+# last start saved as asked (exit code 75).
 rest_before_start() {
   local seconds=$((every < 5 ? every : 5)) most=$((every < 300 ? 300 : every)) i
   [ $code -ne 75 ] || [ $failures -gt 0 ] || return 0
@@ -191,7 +192,7 @@ for (( ; ; )); do
       "slots for $used_ranks ranks (mpirun: --oversubscribe, or slots in a hostfile)?"
     exit 1
   fi
-  repeats=yes # true if a new start would repeat the error, unless the exit code tells otherwise
+  repeats=yes # yes: only the exit codes listed below allow a new start; no: all exit codes do
   if is_in_use; then
     say "exit code 2 of start $start: processes of an earlier start still hold $run/lock"
     repeats=no failures=$((failures + 1))

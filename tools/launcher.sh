@@ -17,8 +17,8 @@ launcher_family() {
   esac
 }
 
-# set_launcher N [NAME VALUE]...: sets the array `mpi` to a command that starts N ranks, even with fewer cores. If
-# mpirun is Open MPI's, the command sets each MCA parameter NAME to VALUE. A rank finds its number in
+# set_launcher N [NAME VALUE]...: sets the array `mpi` to a command that starts N ranks, even if the machine has fewer
+# cores. If mpirun is Open MPI's, the command sets each MCA parameter NAME to VALUE. A rank finds its number in
 # ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}. Exits if mpirun is unknown.
 set_launcher() {
   mpi=(mpirun -np "$1")

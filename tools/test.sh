@@ -31,7 +31,7 @@ tools/install-dependencies.sh
 cmake --preset "$preset" "$@"
 cmake --build --preset "$preset" --parallel "$(nproc)"
 
-if [ "$(id -u)" -eq 0 ]; then  # Open MPI otherwise refuses to run tests as root
+if [ "$(id -u)" -eq 0 ]; then  # by default, Open MPI refuses to run tests as root
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 ctest --preset "$preset" "${labels[@]}" --no-tests=error --parallel "$(nproc)"

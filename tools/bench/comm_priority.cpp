@@ -128,7 +128,7 @@ class Bench {
     // With equal priorities, the operation may fill window_bytes. With Priorities{}, its limit would be
     // low_window_bytes if this rank also uses a class of higher priority on the link.
     measure("alone", Priorities::by_arrival(), {});
-    // Alternates the order of the two cases, so that neither always comes first.
+    // Alternates the order of the two cases, so that each case comes first in every second round.
     for (bool priority : {round % 2 == 0, round % 2 != 0})
       measure(priority ? "priority" : "fifo", priority ? Priorities{} : Priorities::by_arrival(), others);
   }

@@ -71,7 +71,7 @@ load() { cut -d' ' -f1-3 /proc/loadavg; }
 # prints the last number. Skips values that are not numbers, such as the list of the ranks' step_seconds in metrics.jsonl.
 number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
-# launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, even with fewer cores. Prints the
+# launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, even if it has fewer cores. Prints the
 # output of COMMAND only if COMMAND fails, and then exits.
 launch() {
   local log=$scratch/log mpi
@@ -175,8 +175,8 @@ keep_complete() {
 # has_rows FILE FIELDS: true if a row of FILE begins with FIELDS, which are separated by tabs.
 has_rows() { [ -e "$1" ] && grep -q "^$2"$'\t' "$1"; }
 
-# find_missing FILE PREFIX LAYER...: sets the array `missing` to options --layer of the layers without rows in FILE.
-# Rows begin with PREFIX, which is empty or ends with a tab, and the layer.
+# find_missing FILE PREFIX LAYER...: sets the array `missing` to an option --layer for each layer without rows in FILE.
+# A row begins with PREFIX (empty, or ending with a tab), followed by the layer.
 find_missing() {
   local layer
   missing=()

@@ -27,7 +27,7 @@ struct Work {
 class CudaTimer {
  public:
   /// Makes a timer. `only` is a regular expression that selects lines by name. Writes a JSON object for each printed
-  /// line to `json_file`, unless this name is empty. Throws Error(resource) if the file cannot be written.
+  /// line to `json_file` if this name is not empty. Throws Error(resource) if the file cannot be written.
   CudaTimer(device::DeviceContext& card, const std::string& only, const std::string& json_file);
 
   /// Function that calls measure() one or more times. Only the last measurement counts.

@@ -22,7 +22,8 @@ cd "$(dirname "$0")/../.."
 . tools/bench/predictions.sh
 
 least_layouts=5
-# By default, hexad plan simulates up to 20 layouts, so its first choice for a case is also its choice by default.
+# Maximum number of layouts of a case. hexad plan simulates 20 layouts by default, so its first choice for a case is the
+# same with and without --layouts.
 most_layouts=20
 place='' rounds=2 steps=6 output=runs/exhaustive-plans
 while [ $# -gt 0 ]; do
@@ -44,9 +45,9 @@ table=$output/layouts.tsv measured=$output/measured.tsv
 ranks=$(ranks_of "$place")
 refused=0 outsized=0 too_few=0 too_many=0
 
-# plan NUMBER: draws a recipe until its number of layouts and the size of its first choice are suitable. Prints a line
-# of the table for each layout, beginning with the first choice: case/layout, place, predicted seconds of a step,
-# settings of the recipe, settings of the layout.
+# plan NUMBER: draws recipes until the number of layouts and the size of the first choice are suitable. Prints a line of
+# the table for each layout, beginning with the first choice: case/layout, place, predicted seconds of a step, settings
+# of the recipe, settings of the layout.
 plan() {
   local i settings legal status verdict=
   for ((i = 0; i < most_draws; i++)); do
@@ -102,7 +103,7 @@ awk -F '\t' -v steps="$steps" -v rounds="$rounds" '/^#/ { next } FILENAME ~ /mea
   "$measured" "$table"
 
 failed=0
-# measure ROUND: trains each layout in the lines of standard input, unless it has already been trained in this round.
+# measure ROUND: trains those layouts in the lines of standard input that have not been trained in this round.
 measure() {
   local layout predicted settings choices
   while IFS=$'\t' read -r layout _ predicted settings choices; do

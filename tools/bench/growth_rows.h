@@ -1,4 +1,4 @@
-// Costs of one rank in a job of many ranks, without the other ranks.
+// Costs of one rank in a job of many ranks, measured without the other ranks.
 #pragma once
 
 #include <cstdint>

@@ -58,14 +58,14 @@ class LayerContestant final : public schedule::GraphRunner {
   const std::string& name() const { return name_; }
   const train::Recipe& recipe() const { return recipe_; }
   size_t passes() const { return passes_; }
-  /// Returns the results of the last step: forward, backward unless it is left out, and with Options::exchange the
-  /// parts of forward.
+  /// Returns the results of the last step: forward; backward if Options::forward is false; and the parts of forward if
+  /// Options::exchange is true.
   const std::vector<PassResult>& results() const { return results_; }
   double step_seconds() const;
   /// Returns the peak bytes of the last pass by category of memory, each on the rank where it is highest. Collective.
   std::array<int64_t, device::category_count> peaks();
 
-  /// Runs forward and, unless it is left out, backward. Collective.
+  /// Runs forward, and backward if Options::forward is false. Collective.
   void step();
   /// Predicts the timelines of the last step from the task graphs of all ranks. If `predictor` is null, only sends this
   /// rank's graphs. Collective.
@@ -88,7 +88,7 @@ class LayerContestant final : public schedule::GraphRunner {
   autograd::Value forward(autograd::Tape& tape, const autograd::Value& x,
                           const layers::ForwardContext& forward_context) const;
   tensor::Tensor normals(const tensor::Shape& shape, std::string_view name);
-  /// Returns the gathering of tensor-parallel ranks outside of the graphs of a pass; it may have no bytes.
+  /// Returns the gathering of tensor-parallel ranks outside the graphs of a pass, as a task that may have 0 bytes.
   schedule::TaskSpec outside_of(size_t pass) const;
   Measurement timed(size_t pass, const std::function<void()>& work);
   /// Measures the parts of the last forward pass.

@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
-# Resets the keys of a recipe's layout to their defaults, so that its own layout does not take part in the search.
+# Resets the keys of a recipe's layout to their defaults, so that the search does not include the recipe's own layout.
 no_layout=(parallel.tp=1 parallel.sp=false parallel.pp=1 parallel.cp=1 parallel.cp_kind=ring parallel.ep=1 parallel.etp=auto
   parallel.zero=0 parallel.order=auto schedule.pipeline.kind=1f1b schedule.pipeline.virtual_stages=2
   schedule.pipeline.overlap=none schedule.moe.chunk_by=none schedule.moe.chunks=auto distributed.bucket_bytes=auto

@@ -8,8 +8,8 @@
 // --layer: M hidden size, H width of an expert (GELU), S sequences of each data-parallel rank (default 1), B tokens of
 // a sequence, E experts, k experts per token, tp, etp, ep; or any key of a recipe that contains a dot. routing=random:
 // each token has k different experts, drawn with equal probabilities from the recipe's train.seed and the token's index
-// over all data-parallel ranks. Otherwise, unless a key changes model.moe.routing, tokens choose experts in turn, so
-// that a token's experts are neighbours.
+// over all data-parallel ranks. Without routing=random and without a key for model.moe.routing, tokens choose experts
+// in turn, so that a token's experts are neighbours.
 // --schedule: a name and keys of schedule.moe. In every round, each schedule runs once. Before the rounds, each
 // schedule runs once without being counted.
 // --forward: evaluates without backward.
@@ -25,8 +25,8 @@
 // --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of its last pass by
 // category, each on the rank where it is highest: parameter, gradient, activation, temporary, communication.
 // --token-ranks: before the rows of a layer, also prints a line: "ranks", layer, train.seed, mean number of ep ranks
-// that have experts of a token, and the expectation of this number for random experts. Not for model.moe.routing:
-// model.
+// that have experts of a token, and the expectation of this number for random experts. Not available with
+// model.moe.routing: model.
 // --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.
 //
 // Prints one line per measurement, with fields separated by tabs:
@@ -36,7 +36,7 @@
 //   graphs, whose seconds are added
 //   seconds with communication, and seconds with computation, each on the rank that has the most
 //   predicted seconds of the graph: simulated, before the first round, from the graphs of all ranks and the rates of
-//   --profile; "-" without it
+//   --profile; "-" without --profile
 //   predicted seconds in which tensor-parallel ranks gather outside the graph; "-" without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
 //   peak bytes of activations, temporaries and communication in the pass, of the rank that needs the most

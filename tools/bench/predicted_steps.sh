@@ -42,9 +42,9 @@ begin $places
 predictions=$output/predictions.tsv measured=$output/measured.tsv
 refused=0 outsized=0
 
-# predict PLACE NUMBER: draws a recipe until it is legal and has a suitable size. Prints its line of the table: case,
-# place, predicted seconds of a step, both limits of the interval around these seconds, peak bytes of the rank that
-# needs the most, settings.
+# predict PLACE NUMBER: draws recipes until one is legal and has a suitable size. Prints the line of this recipe for the
+# table: case, place, predicted seconds of a step, both limits of the interval around these seconds, peak bytes of the
+# rank that needs the most, settings.
 predict() {
   local ranks i settings verdict=
   ranks=$(ranks_of "$1")

@@ -6,10 +6,10 @@ recipe=recipes/bench-cpu.yaml
 counted_after=2  # number of uncounted first steps of each run
 most_draws=400   # maximum number of draws for one case
 
-# Defaults of the options that both scripts have.
+# Defaults of the options that predicted_steps.sh and exhaustive_plans.sh share.
 seed=1 cases=40 cluster='' seconds=120 output='' predict_only=no
 
-# take_option OPTION [VALUE]: sets the variable of an option that both scripts have. Sets $taken to the number of
+# take_option OPTION [VALUE]: sets the variable of an option that the two scripts share. Sets $taken to the number of
 # arguments used. Returns 1 for other options.
 take_option() {
   taken=2
@@ -135,9 +135,9 @@ reference() {
 mean_of() { awk -v a="$1" -v b="$2" 'BEGIN { print (a == "-" || b == "-" ? "-" : (a + b) / 2) }'; }
 
 # begin PLACE...: prints a description of the machine. Sets $places to the usable places, or to all places if nothing is
-# measured on them. Makes the output folder. For each of $places, adds the file cluster.PLACE.yaml to this folder unless
-# the file exists. The file is a copy of --cluster, or a measurement. For a measurement, also writes reference.PLACE:
-# the mean of `reference` before and after the measurement.
+# measured on them. Makes the output folder. For each of $places, adds the file cluster.PLACE.yaml to this folder if the
+# file does not exist. The file is a copy of --cluster, or a measurement. For a measurement, also writes
+# reference.PLACE: the mean of `reference` before and after the measurement.
 begin() {
   local place file
   need "$hexad" 'cmake --preset release && cmake --build --preset release'

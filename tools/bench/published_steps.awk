@@ -115,7 +115,7 @@ NR == FNR { read_shape(); next }
   if ($9 != "C") {
     ratios[++ratio_count] = 1 + error  # measured seconds divided by predicted seconds
     in_order[ratio_count] = 1 + error
-    match($1, /^[A-Za-z]+/)  # rows of a source have the same letters
+    match($1, /^[A-Za-z]+/)  # the ids of the rows of a source begin with the same letters
     source_of[ratio_count] = substr($1, 1, RLENGTH)
   }
 }

@@ -36,7 +36,7 @@ int64_t rounds_inside(const comm::NodeGrid& grid) {
   return rounds;
 }
 
-// Adds this rank's meetings in `played` of the rounds inside nodes, evenly spread.
+// Adds this rank's meetings in `played` rounds, spread evenly over the rounds inside nodes.
 void meet_inside(std::vector<int>& meetings, const comm::NodeGrid& grid, int rank, int64_t played) {
   const int64_t rounds = rounds_inside(grid);
   const std::vector<int>& own = grid.ranks(grid.node(rank));

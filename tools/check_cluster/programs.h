@@ -23,8 +23,8 @@ Program own_program();
 ///
 /// Must be the first collective of a check. Each rank contributes exactly 128 bytes, whatever its version, so that
 /// programs of different versions can be compared even if their later messages differ. Older programs, which do
-/// not have this function, begin with a collective of the same kind and size. Its different contents identify them.
-/// Collective.
+/// not have this function, begin with a collective of the same kind and size. The different contents of that collective
+/// identify these programs. Collective.
 std::vector<Finding> compare_programs(const Program& mine, const comm::ProcessGroup& world, device::Device device);
 
 }  // namespace hexad::check_cluster

@@ -181,7 +181,7 @@ class FolderCheck {
     if (lock_ < 0) fail_file(folder_ / "lock", "opened");
   }
 
-  // Runs a step, unless an earlier step has failed.
+  // Runs a step if no earlier step has failed.
   void attempt(const std::function<void()>& step) {
     if (!figure_.error.empty()) return;
     try {

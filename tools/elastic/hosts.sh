@@ -26,7 +26,7 @@ read_hostfile() {
 hosts_of_file() {
   local lines answering
   lines=$(read_hostfile) || return
-  # `if` ends with 0 if the command fails. Otherwise, xargs would stop after exit code 255, with which ssh fails.
+  # `if` ends with 0 if the command fails. Without `if`, xargs would stop after exit code 255, with which ssh fails.
   # shellcheck disable=SC2086,SC2016
   answering=$(cut -d ' ' -f 1 <<<"$lines" | sort -u |
     xargs -r -P 64 -I '{}' sh -c 'if timeout 15 "$@" true </dev/null >/dev/null 2>&1; then echo "$0"; fi' '{}' $reach '{}')

@@ -19,7 +19,7 @@ remember_start() {
   good_ranks=$used_ranks good_hosts=$used_hosts
 }
 
-# Sets the slots of left-out hosts in $hosts to 0 or, without hosts, limits $available. Called by look().
+# Sets the slots of left-out hosts in $hosts to 0, or limits $available if hosts are not known. Called by look().
 leave_out() {
   [ $SECONDS -lt $out_until ] || left_out='' most_ranks=''
   if [ -n "$hosts" ]; then

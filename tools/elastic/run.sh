@@ -52,8 +52,8 @@ launch() {
   say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
   # If a run of this script has saved, continues from the newest checkpoint, even if checkpoint.resume is not auto.
   [ "$saved_before" == "$saved_first" ] || changes+=(checkpoint.resume=auto)
-  # Starts the launcher in its own session, so that Ctrl-C reaches only this script. Otherwise, mpirun would kill the
-  # ranks a second later.
+  # Starts the launcher in its own session, so that Ctrl-C reaches only this script. In the script's session, mpirun
+  # would kill the ranks one second after Ctrl-C.
   setsid "${words[@]}" "${changes[@]}" </dev/null &
   child=$!
   [ $asked == no ] || ask_to_save # the signal may have arrived before $child was set

@@ -187,8 +187,8 @@ verify() {
   return $failed
 }
 
-# A width of 128 elements lets the experts' first product and activation run as one kernel on an H100. These overrides
-# do not depend on --layouts, because a sample of layouts may lack them.
+# A width of 128 elements lets the experts' first product and activation run as one kernel on an H100. These runs do not
+# use --layouts of this script, because a sample of layouts may lack the tested options.
 options() {
   local failed=0 bf16=(--world 2 --layouts 'dp=2;dp=2,ep=2' --precision bf16 model.layers=2)
   hexad_verify options.subjects --world 2 --layouts \

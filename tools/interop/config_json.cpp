@@ -49,7 +49,7 @@ std::vector<std::string> names_of(std::string_view alternatives) {
 }
 
 /// Returns the value of a key and the name under which it was found; null and an empty name if the key is missing. A
-/// null counts as missing, unless the conversion is norm_order. Throws Error(data) if two names have different values.
+/// null counts as missing if the conversion is not norm_order. Throws Error(data) if two names have different values.
 std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, const std::string& where) {
   Json value;
   std::string name;

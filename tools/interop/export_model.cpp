@@ -115,7 +115,7 @@ class Types {
       usual_ = sources.origin->element.value_or(usual_);
     }
     if (sources.keeps_config()) exceptions_ = sources.origin->exceptions;
-    // The types of single tensors are known only from the origin.json of an origin of the same family. Otherwise,
+    // The types of single tensors are known only from the origin.json of an origin of the same family. Without it,
     // states remain f32, because rounding them would change the routing.
     states_in_f32_ = !sources.keeps_config() || !sources.origin->element;
     if (wanted == "source") return;

@@ -34,7 +34,7 @@ struct ConfigKey {
 /// A config key of which Hexad supports only one value.
 struct FixedKey {
   std::string_view config;
-  std::string_view value;  // as JSON; a missing key counts as this value, and so does null, unless the value is true
+  std::string_view value;  // as JSON; a missing key counts as this value, and so does null if the value is not true
 };
 
 /// A recipe key that has the same value in every model of a family.

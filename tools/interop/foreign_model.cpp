@@ -134,7 +134,7 @@ ForeignModel::ForeignModel(const std::string& folder, OtherParts others, const F
   note_quantised();
 }
 
-// Finds out which names the tensors have, from the name of the embedding.
+// Sets names_, the form of the tensor names, to the form under which the embedding is stored.
 void ForeignModel::find_names() {
   const Family& family = *config_.family;
   const bool is_part = config_text_ != whole_config_;
@@ -249,7 +249,7 @@ void ForeignModel::check_config() const {
   }
 }
 
-// Checks that the folder has all tensors of the model, and that all its other tensors may be ignored.
+// Checks that the folder has all tensors of the model, and that all other tensors in the folder may be ignored.
 void ForeignModel::check_names() {
   std::set<std::string> expected;
   std::vector<std::string> missing, unknown;

@@ -25,7 +25,7 @@ std::string marked_blocks(const std::vector<bool>& marks);
 /// Returns the config keys that the pattern reads.
 std::vector<std::string_view> keys_of(LayerPattern pattern);
 
-/// Sets model.moe.dense_layers and model.moe.every, unless `pattern` is none. Throws Error(data) if no values of these
+/// Sets model.moe.dense_layers and model.moe.every if `pattern` is not none. Throws Error(data) if no values of these
 /// two keys describe the MoE blocks of `config`. The message begins with `where`.
 void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, const std::string& where);
 /// Writes the pattern of MoE blocks in `keys` to `config`. Writes nothing if `pattern` is none or all.

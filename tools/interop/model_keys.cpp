@@ -154,7 +154,7 @@ std::string_view article_and_name(Type type) {
   return "";
 }
 
-/// Returns the value of a recipe's text as JSON. Returns null for `auto` and `none`, unless the type is text. Returns
+/// Returns the value of a recipe's text as JSON. Returns null for `auto` and `none` if the type is not text. Returns
 /// nullopt if the text does not have the type.
 std::optional<Json> parsed_value(const std::string& text, Type type) {
   if (type == Type::text) return Json(text);

@@ -10,7 +10,7 @@
 namespace hexad::interop {
 
 /// A folder that is filled under a temporary name in the same parent folder as its target. The destructor removes the
-/// folder and its contents unless commit() has renamed it.
+/// folder and its contents if commit() has not renamed the folder.
 class NewFolder {
  public:
   /// Creates the temporary folder. Reports each written file to `work`. Throws:

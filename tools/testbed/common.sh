@@ -19,11 +19,11 @@ skip() {
   echo "$(basename "$0"): skipped: $1" >&2
   exit 77
 }
-check_count() { # check_count OPTION VALUE: exits unless VALUE is a whole number from 1 to 99
+check_count() { # check_count OPTION VALUE: exits if VALUE is not a whole number from 1 to 99
   [[ $2 =~ ^[1-9][0-9]?$ ]] || usage "$1 is '$2', expected a whole number from 1 to 99"
 }
 rate_form='^([0-9]+|[0-9]+\.[0-9]+)(k|m|g)bit$'
-check_rate() { # check_rate OPTION VALUE: exits unless VALUE is a rate
+check_rate() { # check_rate OPTION VALUE: exits if VALUE is not a rate
   [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected a number of kbit, mbit or gbit per second, such as 200mbit"
 }
 # burst_of RATE: prints the number of bytes that a link of RATE may send at once after an idle time. This is the traffic

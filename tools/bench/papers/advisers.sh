@@ -48,8 +48,9 @@ while [ $# -gt 0 ]; do
 done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
-# take_case CASE: sets `recipe`, `testbed`, `overrides` and `products`. The latter are the grouped products of a rank's
-# experts, and of smaller groups, from which EPS-MoE's adviser gets the time of products by the number of experts.
+# take_case CASE: sets `recipe`, `testbed`, `overrides` and `products`. `products` has the grouped products of a rank's
+# experts, and those of smaller groups of experts. From both, EPS-MoE's adviser gets the time of products by the number
+# of experts.
 take_case() {
   local rate=${1#*@} ranks=1 links=two_nodes
   recipe=${1%%@*} overrides=()

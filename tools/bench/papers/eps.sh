@@ -159,7 +159,7 @@ else
   table eps_share "$kept/shares"
 fi
 
-# blocks SETTINGS SCHEDULE...: measures the forward of blocks like Mixtral's or Arctic's, unless it is stored. The
+# blocks SETTINGS SCHEDULE...: measures the forward of blocks like Mixtral's or Arctic's if the rows are not stored. The
 # schedules must have the names that eps_blocks.awk expects.
 blocks() {
   local wanted=("${@:2}")

@@ -84,7 +84,8 @@ function ttft_table(title, m, base_layout, layout, prompts, lengths, schedules, 
     }
 }
 
-# Returns the largest rate of a model in a layout: the rate of the base, or the best rate of all other schedules.
+# Returns the largest rate of a model in a layout over all batches: of the base if `is_base`, otherwise of all other
+# schedules.
 function best(m, layout, is_base,    c, parts, x, most) {
   for (c in rounds) {
     split(c, parts, SUBSEP)

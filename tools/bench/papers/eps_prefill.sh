@@ -40,7 +40,7 @@ rows_of() {
     --rounds "$rounds" --json "${@:4}" >"$scratch/prefill.json"
   awk -f tools/bench/papers/prefill_rows.awk -v model="$1" -v layout="$2" "$scratch/prefill.json"
 }
-# measure MODEL LAYOUT RATE ARGUMENT...: adds rows for a model under all schedules of the arguments, unless they are
+# measure MODEL LAYOUT RATE ARGUMENT...: adds rows for a model under all schedules of the arguments if the rows are not
 # stored.
 measure() {
   has_rows "$kept/rows" "$1"$'\t'"$2" || add_whole "$kept/rows" rows_of "$@"

@@ -72,7 +72,7 @@ function gatherings_of_o1(c, part) {
 }
 function exchanges(part) { return part == "forward" ? 2 : 1 }
 function baseline_units(c, part) { return exchanges(part) + gatherings_of_baseline(c, part) * gathering(c) }
-# formula() returns the ratio of O1's time to the baseline's: O1 sends a t-th of the bytes between nodes and gathers.
+# formula() returns the ratio of O1's time to the baseline's: O1 sends 1/t of the bytes between nodes, and gathers.
 # limit() returns the lowest possible ratio of a pipelined schedule, which takes as long as the longer of these two
 # operations. Experts wait for all rows, so dispatch and combine do not overlap.
 function formula(c, part) {
@@ -113,8 +113,8 @@ function print_cases(    i, p) {
   print "according to the simulator; error: median over the schedules; formula, limit: without computation"
 }
 
-# Prints the limits of O1 and of the best schedule, from the largest volume of the largest t of each combination of
-# links and rows.
+# Prints the limits of O1 and of the best schedule for each combination of links and a row of Table 1, at the largest
+# volume of the largest t.
 function print_limits(    i, p, c, part, key, order, kinds, last, text, paper) {
   for (i = 1; i <= layer_count; i++) {
     key = links_of(layers[i]) SUBSEP row_of(layers[i])

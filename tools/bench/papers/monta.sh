@@ -98,7 +98,7 @@ each_testbed() {
   done
 }
 
-# foresee LINKS T BYTES TESTBED...: measures the profile, and predicts all layers, unless the results are stored.
+# foresee LINKS T BYTES TESTBED...: measures the profile and predicts all layers. Skips a result that is stored.
 foresee() {
   local layer layers=() of=${1//:/-}-$2
   products=("1x${width}x$expert_width" "1x${width}x$((expert_width / $2))")

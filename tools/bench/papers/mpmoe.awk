@@ -30,7 +30,8 @@ function overlap(c, pass, s, which,    r, list, a, b) {
 function restoring(c, k) { return (c, k) in chosen_of ? chosen_of[c, k] : "s" k "n4" }
 # Returns the speedup over `reference`, as a mean over the layers. If `reference` is empty, returns the share of
 # overlap() in percent instead. With `reuse`, returns values for S1 to S4, each with Algorithm 1's n ("1.15 1.05 1.01
-# 1.00"). Otherwise, returns the value for Algorithm 1's n without memory reuse.
+# 1.00"). Otherwise, returns the value without memory reuse for Algorithm 1's n, or for the best n if the rows have no
+# search.
 function like_for_like(reference, reuse,    k, i, c, s, sum, text) {
   for (k = 1; k <= (reuse ? 4 : 1); k++) {
     sum = 0

@@ -48,7 +48,7 @@ which="layer $layer"
 [ "$count" -eq 0 ] || which="layers $count, seed $seed"
 keep_settings "$kept" "$which, $inter between nodes, $intra inside, rounds $rounds, profile $profile_seconds s"
 
-# profile NODES RANKS_OF_A_NODE: measures a testbed of NODES nodes, unless its profile is stored.
+# profile NODES RANKS_OF_A_NODE: measures a testbed of NODES nodes if its profile is not stored.
 profile() {
   keep_profile "$kept/cluster-$1.yaml" "$profile_seconds" \
     tools/testbed/rank_nodes.sh --nodes "$1" --ranks "$2" --inter "$inter" --intra "$intra"

@@ -81,7 +81,7 @@ train() {
       print run "\t" name "\t" step "\t" exposed("ep") "\t" exposed("pp") "\t" exposed("dp")
     }' "$scratch/$2-$1/metrics.jsonl"
 }
-# compete RUN NAME OVERRIDE...: adds the lines of a training run, unless they are stored.
+# compete RUN NAME OVERRIDE...: adds the lines of a training run if they are not stored.
 compete() { has_rows "$kept/steps" "$1"$'\t'"$2" || add_whole "$kept/steps" train "$@"; }
 
 [ "$runs" -gt 0 ] || exit 0

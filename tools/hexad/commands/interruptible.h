@@ -29,7 +29,7 @@ auto interruptible(Body&& body) {
     return std::forward<Body>(body)(work);
   } catch (const Interrupted&) {
     train::end_by_signal(train::ending_signal());
-    throw;  // not reached unless the signal is blocked
+    throw;  // reached only if the signal is blocked
   }
 }
 

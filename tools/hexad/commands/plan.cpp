@@ -296,8 +296,8 @@ class Planner {
                " of ", options_.cluster, is_limit ? " within memory.limit_bytes: " : ": ",
                shortfall_text(planner(), shortfall, prices_.ranks_per_node()), hint_of_offload());
   }
-  // Returns the position of memory.limit_bytes of the recipe, or else of machine.memory, for the beginning of a
-  // refusal.
+  // Returns the position of memory.limit_bytes in the recipe if `is_limit`, otherwise that of machine.memory in the
+  // cluster file, for the beginning of a refusal.
   std::string position_of_memory(bool is_limit) const {
     const std::string position =
         is_limit ? config::position_of(document_, "memory.limit_bytes")

@@ -59,7 +59,8 @@ struct OwnLayout {
 /// Comparison of the best layout with the second best and with the unchanged recipe.
 struct Explanation {
   OwnLayout own{};
-  /// Walks from the best layout to the second best and to the unchanged recipe's; empty if the other layout is missing.
+  /// Walks from the best layout to the second best layout, and to the layout of the unchanged recipe. A walk is empty
+  /// if its last layout is missing.
   std::vector<plan::WalkStep> to_second{}, to_own{};
 };
 
@@ -71,7 +72,7 @@ struct TwiceRanks {
 TwiceRanks figures_on_twice(const Planned& planned, const plan::PlannedLayout& best,
                             const plan::PlannedLayout& on_twice);
 
-/// Returns the groups, of all `layouts`, that have different numbers of ranks on their nodes
+/// Returns the groups of all `layouts` that have different numbers of ranks on their nodes
 /// (plan::StepForecast::uneven_groups).
 std::set<std::string> uneven_groups_of(const std::vector<plan::PlannedLayout>& layouts);
 

@@ -25,7 +25,8 @@ class PlanOutput {
   /// Compares the best layout with the second best and with the recipe's own layout. Prints the differences in step
   /// time, and a walk from the best to the other layout.
   void print_explanation(const plan::Plan& plan, const Explanation& explanation) const;
-  /// Prints the fewest ranks that suffice, and why the largest insufficient numbers do not suffice.
+  /// Prints the smallest sufficient number of ranks, and the reasons why the largest insufficient numbers do not
+  /// suffice.
   void print_fewer(const plan::Plan& plan, const std::vector<plan::FewestRanks::Refused>& fewer) const;
 
  private:

@@ -19,8 +19,8 @@ class PrepareProgressLine {
  public:
   explicit PrepareProgressLine(telemetry::TextOutput& out) : out_(out) {}
 
-  /// Shows `progress`, unless the last output is less than 0.1 s old on a terminal, or 30 s elsewhere. Always shows the
-  /// beginning of a stage and, on a terminal, its end. `now` is the current time in seconds.
+  /// Shows `progress` if the last output is at least 0.1 s old on a terminal, or at least 30 s old elsewhere. Always
+  /// shows the beginning of a stage and, on a terminal, its end. `now` is the current time in seconds.
   void show(const data::PrepareProgress& progress, double now);
   /// Ends the line on a terminal.
   void finish();

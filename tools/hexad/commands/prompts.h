@@ -40,8 +40,8 @@ struct PromptRules {
   data::Packing packing;  // data.packing of the run
 };
 
-/// Returns the ids of each prompt, formatted with `form` unless it is null. Questions and prompts from a file must not
-/// be longer than the model's context allows. Throws Error(data) for a prompt from a file, otherwise Error(usage).
+/// Returns the ids of each prompt, formatted with `form` if `form` is not null. Questions and prompts from a file must
+/// not be longer than the model's context allows. Throws Error(data) for a prompt from a file, otherwise Error(usage).
 std::vector<std::vector<int32_t>> ids_of_prompts(const data::Tokenizer& tokenizer, const data::ConversationForm* form,
                                                  const std::vector<Prompt>& prompts, const PromptRules& rules);
 

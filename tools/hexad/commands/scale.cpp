@@ -41,7 +41,8 @@ struct ScaleArguments {
   bool dry_run = false, submit = false, report = false;
 };
 
-// An experiment whose points are legal. Without --report, no requested point is known to exceed the memory. With
+// An experiment whose points are legal. Without --report, a requested point that exceeds the memory has been rejected.
+// With
 // --report, the memory is not checked.
 struct Ready {
   Experiment experiment;

@@ -74,7 +74,7 @@ Simulation simulated(const SimulateArguments& options, const Extensions& extensi
   complete(recipe, 1);
   const int64_t ranks = options.world > 0 ? options.world : run ? run->ranks : recipe.parallel.fewest_ranks();
   if (run) require_same_step(*run, recipe, ranks);
-  if (options.world == 0) load_to_train(document, extensions, ranks);  // result unused: checks the layout
+  if (options.world == 0) load_to_train(document, extensions, ranks);  // only checks the layout
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const StepPrices prices(cluster, layout.world());
   const RoutingLoad load = load_of(options.routing, recipe.model);

@@ -12,7 +12,7 @@
 
 namespace hexad::app {
 
-/// Node and domain of the fast link of each rank on the cluster of a prediction (plan::StepPrices).
+/// The node of each rank, and its domain of the fast link, on the cluster of a prediction (plan::StepPrices).
 struct PredictedPlaces {
   std::vector<int> node_of_rank, domain_of_rank;
 };

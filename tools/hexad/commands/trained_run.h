@@ -40,8 +40,8 @@ std::string replaced_data(const TrainedRun& run, const std::vector<std::string>&
 /// the failure of the lowest of these ranks. All ranks throw the same error. Collective.
 void require_same_file(const comm::World& world, const std::string& path);
 
-/// Throws Error(usage) unless the run's model is a decoder, and names the router if experts choose tokens. `purpose`
-/// completes the message "..., which does not PURPOSE".
+/// Throws Error(usage) if the run's model is an encoder. If experts choose tokens, the message also names the router.
+/// `purpose` completes the message "..., which does not PURPOSE".
 void require_decoder(const train::Recipe& recipe, const std::string& run, const std::string& purpose);
 
 }  // namespace hexad::app

@@ -167,8 +167,8 @@ StepOnCluster step_on_cluster(const Cluster& cluster, const std::string& path, c
           .places = nodes ? "nodes" : "domains"};
 }
 
-// Returns the axes whose groups span several nodes or domains, with the numbers of these: a text like "dp 4, ep 2", or
-// "none".
+// Returns the axes whose groups span several nodes or domains, each with the number of nodes or domains: a text like
+// "dp 4, ep 2", or "none".
 std::string across_text(const std::vector<AxisSpread>& spread) {
   std::string text;
   for (const AxisSpread& axis : spread)

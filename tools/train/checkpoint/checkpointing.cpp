@@ -58,8 +58,8 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
 }
 
 // Opens the checkpoint on every rank and verifies this rank's share of its files. Only rank 0 reads the manifest, and
-// broadcasts its text. A rank does not look for files that it neither verifies nor reads. Later reads do not check
-// digests, because all ranks together have verified all files. Collective.
+// broadcasts its text. A rank looks only for files that this rank verifies or reads. Later reads do not check digests,
+// because all ranks together have verified all files. Collective.
 io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
   device::DeviceContext host;
   std::string text;

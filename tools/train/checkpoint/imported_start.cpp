@@ -61,7 +61,7 @@ bool has_import(const std::string& folder) {
   return fs::exists(folder + "/manifest.json", error);
 }
 
-// Throws Error(data) unless `folder` is an import of the current files of train.init_from.
+// Throws Error(data) if `folder` is not an import of the current files of train.init_from.
 void require_import(const Recipe& recipe, const std::string& folder, const FileWork& work) {
   const std::string& source = recipe.train.init_from;
   const std::string found = saved_layout(io::Checkpoint::open(folder, io::Check::quick, work));
@@ -79,7 +79,8 @@ void require_import(const Recipe& recipe, const std::string& folder, const FileW
          "; remove this folder, so that the model is imported again");
 }
 
-// Imports train.init_from into `folder`, unless `folder` already has this import.
+// Imports train.init_from into `folder` if `folder` has no import. Throws Error(data) if it has an import of other
+// files.
 void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
   if (has_import(folder)) return require_import(recipe, folder, work);
   remove_remains_of_imports(folder, work);
