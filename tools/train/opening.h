@@ -30,8 +30,8 @@ void note_layout(const Recipe& recipe, const comm::World& world, const TrainingD
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory, const data::MixtureStart& mixture_start);
 
-/// Logs how much of each dataset is seen by the end of the stage. If several datasets are mixed, also prints these
-/// lines to the terminal. `sequences` is the number of sequences up to the end of the stage.
+/// Logs how much of each dataset the run uses up to the end of the stage. If several datasets are mixed, also prints
+/// these lines to the terminal. `sequences` is the number of sequences up to the end of the stage.
 void note_data_use(const data::TrainingData& data, int64_t sequences, const TrainingDirectory& directory);
 
 /// Loads the weights and the progress of `checkpoint` into `state`. Without a checkpoint, loads the weights of

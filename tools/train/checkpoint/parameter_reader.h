@@ -52,7 +52,7 @@ void for_each_frozen(const ModelInstance& instance, F&& f) {
 /// Copies the tensor `host` to `target`. If the dtypes differ, rounds each element to the nearest value, ties to even.
 void copy_from_host(const Tensor& target, const Tensor& host);
 
-/// Throws Error(usage) unless the stored shape is `shape`, the shape in the recipe's model. `remedy` is appended to the
+/// Throws Error(usage) if the stored shape is not `shape`, the shape in the recipe's model. `remedy` is appended to the
 /// message.
 void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const base::Shape& shape,
                    const std::string& remedy = {});
@@ -61,7 +61,7 @@ void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io
 Tensor read_finite(io::Checkpoint& checkpoint, const StoredAs& stored, const io::Region& region, Device host);
 
 /// Reads a region of the stored tensor into `target`. The dtypes may differ, because the run that saved the tensor may
-/// have had another precision or another dtype of moments. Throws Error(usage) unless the stored shape is `shape`, and
+/// have had another precision or another dtype of moments. Throws Error(usage) if the stored shape is not `shape`, and
 /// Error(numeric) if an element is not finite.
 void read_into(io::Checkpoint& checkpoint, const StoredAs& stored, const base::Shape& shape, const io::Region& region,
                const Tensor& target);

@@ -36,7 +36,7 @@ io::Checkpoint open_saved_checkpoint(const std::string& path, const std::string&
 
 /// True if `dir` holds a recipe.yaml.
 bool is_run_directory(const std::filesystem::path& dir);
-/// Throws Error(usage) unless `dir` holds a readable recipe.yaml. If `dir` does not exist, the message names similar
+/// Throws Error(usage) if `dir` has no readable recipe.yaml. If `dir` does not exist, the message names similar
 /// folders.
 void require_run_directory(const std::string& dir);
 

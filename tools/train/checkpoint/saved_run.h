@@ -25,7 +25,7 @@ Recipe saved_recipe(const io::Checkpoint& checkpoint);
 Progress saved_progress(const io::Checkpoint& checkpoint);
 /// Returns the fingerprints of the training data of the checkpoint's run.
 std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);
-/// Returns the point from which the saved weights of data.mixture apply: the first sequence, unless the weights have
+/// Returns the point from which the saved weights of data.mixture apply: the first sequence if the weights have not
 /// changed during the run.
 data::MixtureStart saved_mixture_start(const io::Checkpoint& checkpoint);
 /// Returns data.shuffle of the checkpoint's run. If an older program wrote the checkpoint without this key, returns

@@ -30,14 +30,14 @@ struct StartCheck {
 /// Leaves no file behind and reads no weights. `recipe` must have been completed by complete().
 StartCheck check_start(const Recipe& recipe, const Extensions& extensions);
 
-/// Throws Error(data) unless the fingerprints of the recipe's data, `now`, equal the fingerprints in the checkpoint.
+/// Throws Error(data) if the fingerprints of the recipe's data, `now`, differ from the fingerprints in the checkpoint.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now);
 
 /// Returns warnings about differences between the checkpoint's run and a run that continues from it. Compares the
 /// learning rate of the next step, the trained parameters (optim.freeze), and the data of the next steps.
 std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
-/// Throws Error(data) unless `folder` (train.init_from) is a checkpoint. If `folder` is a run directory, the message
+/// Throws Error(data) if `folder` (train.init_from) is not a checkpoint. If `folder` is a run directory, the message
 /// names its newest checkpoint.
 void require_checkpoint(const std::string& folder);
 

@@ -61,8 +61,8 @@ class Group {
   }
 
  private:
-  // True if the text can get another id. Otherwise, the text has max_tokens ids or its sequence fills the context; sets
-  // done and the reason.
+  // True if the text can get another id. If the text has max_tokens ids, or if its sequence fills the context, sets
+  // `done` and the reason, and returns false.
   bool goes_on(Sequence& s) const {
     const bool enough = std::ssize(s.made.ids) >= options_.max_tokens;
     const bool full = s.cache.length + std::ssize(s.next) > instance_.model.config().context;

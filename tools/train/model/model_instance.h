@@ -78,12 +78,13 @@ struct ModelInstance {
   dp::WeightBuckets weights;
   schedule::Fibers fibers;
   PassesAsFibers passes{fibers};
-  /// Pipeline of training steps and evaluations: pipeline_of() of the recipe, unless a prediction sets another one.
+  /// Pipeline of training steps and evaluations: at first, pipeline_of() of the recipe. A prediction may set another
+  /// one.
   pp::PipelineConfig pipeline;
   /// Schedules of training steps. Instances whose steps run on the same thread may share them.
   std::shared_ptr<pp::CheckedSchedules> schedules = std::make_shared<pp::CheckedSchedules>();
-  /// Rule by which tensors sent between stages are freed. Runs that count the memory of a rank with imagined peers set
-  /// Freeing::latest if host threads send the tensors of the run that they imitate.
+  /// Rule by which tensors sent between stages are freed. A run that counts the memory of a rank with imagined peers
+  /// imitates a real run. It sets Freeing::latest if host threads send the tensors of the real run.
   pp::Freeing freeing = pp::Freeing::early;
   /// Logs to which routing is written, and from which routing is read; null: no log. See ForwardContext.
   RoutingLog* routing_to = nullptr;
@@ -112,7 +113,7 @@ struct ContextRank {
 
 /// Copies a rank's rows of a data::Batch into tensors. Sequences from `valid_sequences` on are padding. Padding has no
 /// targets and is not routed to experts. MicroBatch::further has an entry for each of the `prediction_blocks` blocks.
-/// Divides documents into chunks of `attention_chunk` tokens, unless `attention_chunk` is empty.
+/// Divides documents into chunks of `attention_chunk` tokens if `attention_chunk` is set.
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
                             ContextRank context = {}, int64_t prediction_blocks = 0,
                             std::optional<int64_t> attention_chunk = {});

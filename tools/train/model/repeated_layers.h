@@ -31,7 +31,7 @@ using autograd::Value;
 /// first micro-batch, contributions to a gradient replace the gradient's old value. This micro-batch therefore has a
 /// separate recording, and all other micro-batches share one recording.
 ///
-/// A repeated block makes no tensors. It makes the recorded block's calls to the log, unless the log is paused. With
+/// A repeated block makes no tensors. It makes the recorded block's calls to the log if the log is not paused. With
 /// Memory::counted, it changes the memory in use as the recorded block did. Its output is its input, and its backward
 /// returns the gradient of the output, because a block's input and output have equal sizes. Its calls to the storage of
 /// parameters are made for its own parameters (pp::ParameterCalls).

@@ -13,7 +13,7 @@ namespace hexad::train {
 using layers::KeyValueCache;
 using tensor::Tensor;
 
-/// Throws Error(usage) unless `ranks`, the number of ranks that share a sequence (parallel.cp), is 1. `purpose` is a
+/// Throws Error(usage) if `ranks`, the number of ranks that share a sequence (parallel.cp), is not 1. `purpose` is a
 /// verb phrase for the message, such as "generate text".
 void require_whole_sequences(int64_t ranks, std::string_view purpose);
 

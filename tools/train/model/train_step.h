@@ -63,8 +63,8 @@ class TrainStep {
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence);
-  /// Returns this rank's micro-batches of the global batch that begins at `first_sequence`. Loads them unless they were
-  /// loaded in advance.
+  /// Returns this rank's micro-batches of the global batch that begins at `first_sequence`. Loads these micro-batches
+  /// if they were not loaded in advance.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
   /// Returns the number of this rank's micro-batches in a step.
   int64_t micro_batches() const;
