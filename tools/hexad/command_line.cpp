@@ -116,7 +116,8 @@ Option& Option::legal(Legal values) {
 
 Option& Option::path() {
   const auto expand = [](std::string& text) {
-    if (text.empty()) return std::string("'' given, expected the path of a file or folder");  // an unset shell variable
+    // An empty text usually comes from an unset shell variable.
+    if (text.empty()) return std::string("'' given, expected the path of a file or folder");
     try {
       text = base::expand_home(text);
       return std::string();

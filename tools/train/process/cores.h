@@ -40,9 +40,9 @@ Cores find_cores();
 std::optional<double> control_group_quota(const std::filesystem::path& membership,
                                           const std::filesystem::path& mounted);
 
-/// Returns the number of the first processor of the core that `processor` belongs to: `processor` itself unless
-/// `processor` is another hyperthread of the core. `folder` has the files of Linux's /sys/devices/system/cpu, which
-/// name the processors of a core. A processor without a file counts as a separate core.
+/// Returns the number of the first processor (hyperthread) of the core to which `processor` belongs. `folder` has the
+/// files of Linux's /sys/devices/system/cpu, which name the processors of a core. A processor without a file counts as
+/// a separate core.
 int64_t core_of(int64_t processor, const std::filesystem::path& folder);
 
 /// Returns a warning if the ranks of the node, with `threads` threads each, have more threads than cores. Otherwise,

@@ -15,8 +15,8 @@ namespace hexad::train {
 std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
 /// Returns a warning if tp or etp groups span nodes because of an explicit parallel.order, but would not with an order
-/// that begins with tp. Otherwise, returns an empty text. `node_of_rank` has the node of every rank. If
-/// these are not nodes but other places, `places` is their name, such as "domains".
+/// that begins with tp. Otherwise, returns an empty text. `node_of_rank` has the node of every rank. If `node_of_rank`
+/// has places other than nodes, `places` is the name of these places, such as "domains".
 std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of_rank,
                           std::string_view places = "nodes");
 

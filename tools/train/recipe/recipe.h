@@ -337,7 +337,7 @@ Recipe load_recipe(config::Document document, const Extensions& extensions, int6
                    std::optional<device::DeviceKind> device = {});
 
 /// Reads and checks a recipe like load_recipe(), for training. Errors suggest legal values. Also rejects:
-/// - optim.warmup > train.steps, unless the command line sets train.steps and not optim.warmup (a short trial)
+/// - optim.warmup > train.steps, except in a short trial: the command line sets train.steps, but not optim.warmup
 /// - a decay that begins before the warm-up ends
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});

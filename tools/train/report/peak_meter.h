@@ -13,7 +13,7 @@ namespace hexad::train {
 /// All ranks sample at the same time, because they also compute at the same time.
 class PeakMeter {
  public:
-  /// Takes the first samples, unless train.peak_flops is set. These samples take up to two seconds. Collective.
+  /// Takes the first samples if train.peak_flops is not set. These samples take up to two seconds. Collective.
   PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world);
 
   double peak_of_all_ranks() const { return peak_; }

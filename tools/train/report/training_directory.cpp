@@ -24,7 +24,7 @@ std::optional<io::RunLock> lock_on_rank_0(const Recipe& recipe, const comm::Worl
 }
 
 // Takes the next generation of the run directory on rank 0. Returns this generation on all ranks. Throws
-// Error(resource) on a node that does not see this generation. Collective.
+// Error(resource) on a node on which this generation is not visible. Collective.
 io::RunGeneration next_generation(const Recipe& recipe, const comm::World& world) {
   std::string number;
   if (world.rank() == 0) {
