@@ -74,7 +74,7 @@ class StageTrainer {
   /// first evaluates the sample once more, for the last point of the loss curve.
   std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
-  /// Writes data.json, which records the data that the run has seen, to the run directory. Does nothing on ranks other
+  /// Writes data.json, which records the data that the run has used, to the run directory. Does nothing on ranks other
   /// than rank 0, or for a registered data source. A failed write is only a warning.
   void record_data();
   ExitCode end_preempted();
@@ -83,9 +83,9 @@ class StageTrainer {
   telemetry::ReportInputs advice() const;
   /// Keeps the timelines for the report, which the last stage writes.
   void keep_timelines();
-  /// Records how the run ended, and writes report.html unless the run ended early in the first stage and this start has
-  /// trained no step. Does nothing on ranks other than rank 0. A failure is only a warning. `trouble` is a sentence
-  /// with the reason why the run ended early; empty if the run trained to its last step.
+  /// Records how the run ended, and writes report.html. Omits the report if the run ended early in the first stage and
+  /// this start has trained no step. Does nothing on ranks other than rank 0. A failure is only a warning. `trouble` is
+  /// a sentence with the reason why the run ended early; empty if the run trained to its last step.
   void write_report(const std::string& trouble, Samples samples = {});
   bool trained() const { return progress().step > start_.run.first_step; }
   bool leader() const { return world_.rank() == 0; }
@@ -100,7 +100,7 @@ class StageTrainer {
   const int64_t last_step_;
   Checkpointer checkpoints_;
   data::TrainingData data_;
-  std::unique_ptr<ExpertDuel> expert_duel_;  // null unless ExpertDuel::wanted(); outlives state_, whose layers use it
+  std::unique_ptr<ExpertDuel> expert_duel_;  // set only if ExpertDuel::wanted(); outlives state_, whose layers use it
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<StepObservers> observers_;
   RunStart start_;

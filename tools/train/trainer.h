@@ -13,7 +13,7 @@ namespace hexad::train {
 class Trainer {
  public:
   /// Opens the run directory, the checkpoint to resume from, and the stage that trains the step after this checkpoint.
-  /// Calls `prove_fused` for schedule.moe.fused: auto, unless the checkpoint has a decision for this device; if
+  /// Calls `prove_fused` for schedule.moe.fused: auto if the checkpoint has no decision for this device. If
   /// `prove_fused` is empty, auto means off. `extensions` and `world` must outlive the trainer. Throws Error if a path
   /// of the recipe cannot be used, so such errors occur before the first step. Collective.
   Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser = {},

@@ -23,7 +23,7 @@ double with_float_scales(const Recipe& r) {
 
 // Returns the tolerance for rows that the oracle does not round. Every MoE layer rounds four times: rows, results, and
 // the gradients of both. Each error is at most the relative error of an e4m3 value. The roundings are independent, so
-// the root mean square of a tensor's errors grows with the square root of their number.
+// the root mean square of a tensor's errors grows with the square root of the number of roundings.
 double of_other_rows(const Recipe& r) {
   const double roundings = 4 * static_cast<double>(std::max<int64_t>(1, r.model.moe_layers()));
   return std::min(0.75, 2 * std::sqrt(roundings) * double{base::e4m3::relative_error});

@@ -11,9 +11,9 @@ namespace hexad::verify {
 class OracleKeeper {
  public:
   using Run = std::function<Outcome(const Variant&)>;
-  /// Makes a keeper that calls `run` in a child of this process. `run` computes the oracle of a layout, unless this
-  /// oracle exists, and then runs the layout in a grandchild. `seconds` is the time limit of a call, and must be more
-  /// than the time limit of one run. This process must have only one thread.
+  /// Makes a keeper that calls `run` in a child of this process. `run` computes the oracle of a layout if this oracle
+  /// does not exist yet, and then runs the layout in a grandchild. `seconds` is the time limit of a call, and must be
+  /// more than the time limit of one run. This process must have only one thread.
   OracleKeeper(Run run, double seconds);
 
   /// Runs a layout. If `run` throws an exception, throws an Error with its message and exit code (base::failure_of()).

@@ -35,8 +35,8 @@ class MessageWriter {
   std::string message_;
 };
 
-/// Reads what a MessageWriter wrote, in the same order. Each function throws std::logic_error that names `what` and
-/// `rank` if the message is too short.
+/// Reads the values that a MessageWriter wrote, in the same order. Each function throws std::logic_error that names
+/// `what` and `rank` if the message is too short.
 class MessageReader {
  public:
   /// Makes a reader of `message`, which `rank` has sent. Keeps references to `what` and `message`.

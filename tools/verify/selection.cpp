@@ -48,8 +48,8 @@ std::string describe(const Covering& c, size_t all_meshes, int world) {
   return text;
 }
 
-// Draws `count` variants at random and returns them in their original order. At least one of them has subject=own, if
-// there is such a variant.
+// Draws `count` variants at random and returns them in their original order. At least one drawn variant has subject=own
+// if `all` has such a variant.
 std::vector<Variant> drawn(const std::vector<Variant>& all, size_t count, uint64_t seed) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), 0);

@@ -84,7 +84,7 @@ struct Oracle {
   /// Held-out losses after the last step, without padding. Tokens and bytes are counted in the data themselves.
   Evaluation heldout;
   std::vector<int32_t> continued;  // result of generated() after the last step; empty for an encoder
-  layers::RoutingLog routing;      // routing in all steps and in the evaluation; empty unless may_differ_by_rounding()
+  layers::RoutingLog routing;      // routing in all steps and in the evaluation; recorded if may_differ_by_rounding()
   // The members below are set only for an eventful kind.
   std::string start{};  // checkpoint with the initial weights
   // Names of the tensors that get a NaN in the first step: the weight `ruined` in the training loop of `hexad train`,

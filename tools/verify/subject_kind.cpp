@@ -55,7 +55,8 @@ Overrides forms(const OwnSubject& own) {
   if (!m.is_latent()) {
     out.emplace_back(centred ? "model.qk_norm=head" : "model.qk_norm=all_heads");
     out.insert(out.end(), {"model.qkv_bias=true", "model.attention_gate=true"});
-    // About one standard deviation of the initial queries, keys and values, so that a third of them are clamped.
+    // The limit is about one standard deviation of the initial queries, keys and values, so a third of them are
+    // clamped.
     if (!m.qkv_clip) out.push_back(base::cat("model.qkv_clip=", m.init_std * std::sqrt(static_cast<double>(m.hidden))));
   }
   // The lists of LongRoPE have an entry for each rotated pair, and no other scaling reads them.
@@ -147,7 +148,7 @@ Overrides latent(const OwnSubject& own) {
 }
 
 // Returns overrides that select delta nets in every second block, or in the only block. Two value heads share a key
-// head. Where the recipe permits them, also selects the attention gate and the zero-centred norms of Qwen3-Next.
+// head. Also selects the attention gate and the zero-centred norms of Qwen3-Next if the recipe permits them.
 Overrides delta_net(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
   Overrides out{"model.window=none", "model.attention_chunk=none",

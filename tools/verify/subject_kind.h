@@ -81,7 +81,7 @@ std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject&
 /// Writes a file for model.moe.trace, with lines for two global batches. The tokens of each half of a batch visit only
 /// one block of experts: a quarter of the experts, or top_k experts if these are more.
 /// - First batch: the halves visit different blocks, which overlap only if 2 * top_k exceeds the number of experts.
-///   Ranks of an ep group that sees only one half may get no rows, while replicas of their experts get rows.
+///   Ranks of an ep group with tokens of only one half may get no rows, while replicas of their experts get rows.
 /// - Second batch: both halves visit the first block.
 ///
 /// In the second batch, each ep group has a rank without rows if a rank has at most experts - top_k experts and at most

@@ -114,9 +114,10 @@ Option window_option() {
           {{}, {"schedule.moe.all_to_all=window"}}};
 }
 
-// Returns the option for one choice of schedule.moe. If a value requires another key, the option sets both keys. A
-// choice that has an effect only on ep groups with two levels has an effect on a mesh if some nodes make such groups.
-// Subject::illegal() refuses all_to_all=hierarchical if the nodes of the ranks do not make them.
+// Returns the option for one choice of schedule.moe. If a value requires another key, the option sets both keys. Some
+// choices have an effect only on ep groups with two levels. On a mesh, such a choice matters if some placement of ranks
+// on nodes gives these groups two levels. Subject::illegal() refuses all_to_all=hierarchical if the actual placement
+// does not.
 Option schedule_option(const moe::VariedChoice& choice) {
   const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
   Option option{std::string(choice.key), in_section(choice.key), {}, {}, {}};
