@@ -1,6 +1,6 @@
 # Draws the number of messages of a rank by the number of ranks, before and now. Needs growth_before.awk. Has the same
 # input as growth_table.awk. Skips activities whose earlier messages are not known. Prints a plot in which one # is a
-# factor of 2. Writes the same plot as a logarithmic SVG to the file `svg`, unless `svg` is empty.
+# factor of 2. Writes the same plot as a logarithmic SVG to the file `svg` if `svg` is not empty.
 
 function log2(x) { return x > 1 ? log(x) / log(2) : 0 }
 function bar(x,    i, text) {

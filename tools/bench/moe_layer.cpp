@@ -40,8 +40,8 @@
 //   predicted seconds in which tensor-parallel ranks gather outside the graph; "-" without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
 //   peak bytes of activations, temporaries and communication in the pass, of the rank that needs the most
-// The line of a part of forward repeats the seconds of the part as those of the graph. It counts the bytes of the
-// part's tasks, and has 0 for gathering outside the graph and for the peak.
+// In the line of a part of forward, the seconds of the pass and of the graph are both those of the part. The line
+// counts the bytes of the part's tasks, and has 0 for gathering outside the graph and for the peak.
 //
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
 // start and end as measured and, with --profile, as predicted. --pictures FOLDER: writes an SVG of each schedule and

@@ -88,7 +88,7 @@ ranks_of() {
   fi
 }
 
-# at PLACE COMMAND...: runs COMMAND on the ranks of PLACE. If COMMAND fails with another code than 77, prints the end of
+# at PLACE COMMAND...: runs COMMAND on the ranks of PLACE. If COMMAND fails with a code other than 77, prints the end of
 # its output.
 at() {
   local log=$scratch/log place=$1 ranks

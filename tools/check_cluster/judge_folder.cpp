@@ -12,7 +12,7 @@ using base::ExitCode;
 namespace {
 
 // Returns the ranks in `listed` whose own check of the folder had no error. If a rank could not write its file, its own
-// error already explains why other ranks do not see the file.
+// error already explains why the file is not visible to other ranks.
 std::vector<int> without_own_error(const std::vector<int>& listed, const std::vector<RankReport>& ranks) {
   std::vector<int> left;
   for (const int rank : listed)

@@ -4,8 +4,8 @@
 
 # Number of ranks, and the hosts, of the last start that wrote a checkpoint, without hosts that have been lost since.
 good_ranks=0 good_hosts=''
-# $left_out has the left-out hosts. If hosts are not known, $most_ranks is the allowed number of ranks. $left_out_for is
-# the number of seconds for which hosts or ranks are left out, until $SECONDS reaches $out_until.
+# $left_out has the left-out hosts. If hosts are not known, $most_ranks is the allowed number of ranks. Hosts or ranks
+# are left out for $left_out_for seconds, until $SECONDS reaches $out_until.
 left_out='' most_ranks='' left_out_for=0
 out_until=0
 

@@ -43,8 +43,8 @@ std::string describe_place(const mesh::Layout& layout, const Recipe& recipe, con
                      describe(recipe.parallel, world.size()));
 }
 
-// Adapts progress that was saved with the recipe `before` to the recipe `now`. If a new stage begins, discards the
-// schedule that the previous stage chose for its own layout, and its decision of schedule.moe.fused.
+// Adapts progress that was saved with the recipe `before` to the recipe `now`. If a new stage begins, discards two
+// choices of the previous stage: the schedule, chosen for that stage's layout, and the decision of schedule.moe.fused.
 void enter_stage(Progress& progress, const Recipe& before, const Recipe& now) {
   progress.next_sequence = continued_sequence(progress.next_sequence, before.model.context, now.model.context);
   if (stage_at(now, progress.step) == stage_at(now, progress.step + 1)) return;

@@ -1,6 +1,6 @@
-# Compares Table 5 of EPS-MoE (m = 3072, width 1536) with rows of moe_layer for one layer. Like this measurement, row 0
-# of that table has equal times of communication and computation. Schedules are named pn<groups>, followed by d for
-# dense products and by fp8.
+# Compares Table 5 of EPS-MoE (m = 3072, width 1536) with rows of moe_layer for one layer. Row 0 of that table has equal
+# times of communication and computation, like this measurement. Schedules are named pn<groups>, followed by d for dense
+# products and by fp8.
 
 BEGIN {
   FS = "\t"

@@ -1,10 +1,10 @@
 # Prints `count` layers of Parm's Table III, each at most once, in an order that `seed` determines. The pairs (N_MP,
 # N_ESP) come in turn, and (4, 4) is the last one. The numbers of layers of two pairs differ by at most one.
 #
-# Each pair has 162 layers: three B, three L, three M/N_ESP, three H/N_ESP and two f. Without (1, 1), where the
-# schedules have nothing to save, these are 1296 layers, the paper's number. (The paper leaves out layers that exceed
-# the memory of its GPUs, but does not name them. Its table does not have k.) The layers are scaled for 8 ranks: L and
-# H/N_ESP over 32, M/N_ESP over 8, k = 2, one expert for each EP rank. In a layer's text, S is B, the number of
+# Each pair has 162 layers: three B, three L, three M/N_ESP, three H/N_ESP and two f. Without the pair (1, 1), for which
+# the schedules have nothing to save, the pairs have 1296 layers, the paper's number. (The paper leaves out layers that
+# exceed the memory of its GPUs, but does not name them. Its table does not have k.) The layers are scaled for 8 ranks:
+# L and H/N_ESP over 32, M/N_ESP over 8, k = 2, one expert for each EP rank. In a layer's text, S is B, the number of
 # sequences, and B is L, the tokens of a sequence.
 
 function below(n) {

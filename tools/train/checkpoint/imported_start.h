@@ -25,10 +25,10 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe);
 /// if the model has changed since its import. Does nothing if there is no import.
 void require_same_import(const Recipe& recipe);
 
-/// Returns the folder of the checkpoint with the initial weights. If train.init_from is a Hugging Face model, rank 0
-/// imports the model into run.dir/imported if no earlier start of the run has done so. If the import fails, all ranks
+/// Returns the folder of the checkpoint with the initial weights. Rank 0 imports a Hugging Face model in
+/// train.init_from into run.dir/imported if no earlier start of the run has done so. If the import fails, all ranks
 /// throw the Error of rank 0. Throws Error(data) if the earlier import is of another model, or if the model has changed
-/// since. Collective.
+/// since that import. Collective.
 std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, const base::FileWork& work);
 
 }  // namespace hexad::train
