@@ -211,7 +211,7 @@ Measurement LayerContestant::timed(size_t pass, const std::function<void()>& wor
   for (auto traffic : {comm::TrafficClass::ep, comm::TrafficClass::tp}) world.take(traffic);
   context_.allocator()->reset_peaks();
   const double seconds = [&] {
-    const comm::RankThread rank_thread(*world.meter());  // steps of a run also have one
+    const comm::RankThread rank_thread(*world.meter());  // a step of a run also has a RankThread
     const double begin = now();
     work();
     stream().synchronize();

@@ -1,5 +1,5 @@
-// Measures the costs of one rank in jobs of many ranks. The other ranks do not exist. tools/bench/scale_growth.sh makes
-// its table from the output.
+// Measures the costs of one rank in jobs of many ranks. The program does not start the other ranks.
+// tools/bench/scale_growth.sh makes its table from the output.
 //
 //   scale_growth RANKS...
 //

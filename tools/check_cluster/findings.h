@@ -39,8 +39,8 @@ std::vector<Finding> judge(const std::vector<RankReport>& ranks, const Expectati
 base::ExitCode exit_code_of(const std::vector<Finding>& findings);
 
 /// Compares the versions of hexad and, if they are equal, the digests of the program's file. Appends a finding if they
-/// differ. Reads only `rank` and these two facts. Separate from judge(), because ranks with different programs measure
-/// nothing.
+/// differ. Reads only `rank` and these two facts. This function is separate from judge(), because ranks with different
+/// programs measure nothing.
 void judge_programs(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 
 // Parts of judge(). Each function appends its findings.

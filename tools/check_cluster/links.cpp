@@ -56,7 +56,7 @@ class Pair {
     return median;
   }
 
-  /// True if the contents of the peer's last large message were changed on the way.
+  /// True if the contents of the peer's last large message changed during the transfer.
   bool damaged() const {
     const uint8_t* bytes = got_.data<uint8_t>();
     return !std::all_of(bytes, bytes + got_.numel(), [&](uint8_t byte) { return byte == mark_of(peer_); });

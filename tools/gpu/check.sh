@@ -70,7 +70,7 @@ skip() {  # skip STAGE REASON: writes the reason to STAGE.skipped, and returns t
 has_program() { with bash -c 'command -v "$0" >/dev/null' "$1"; }
 
 # Runs the tests in several processes, because the reference takes most of the time and uses one core per process. Eight
-# processes fit on a card of 80 GB. With sixteen, some could not allocate their CUDA context.
+# processes fit on a card of 80 GB. With sixteen processes, some could not allocate their CUDA context.
 parity() {
   local shards running=() i failed=0
   [ "$device" = cuda ] || skip parity 'needs a GPU' || return
@@ -187,8 +187,8 @@ verify() {
   return $failed
 }
 
-# A width of 128 elements lets the experts' first product and activation run as one kernel on an H100. These runs do not
-# use --layouts of this script, because a sample of layouts may lack the tested options.
+# A width of 128 elements lets the experts' first product and activation run as one kernel on an H100. The runs below do
+# not use --layouts of this script, because a sample of layouts may lack the tested options.
 options() {
   local failed=0 bf16=(--world 2 --layouts 'dp=2;dp=2,ep=2' --precision bf16 model.layers=2)
   hexad_verify options.subjects --world 2 --layouts \

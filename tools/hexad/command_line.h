@@ -41,7 +41,8 @@ class Option {
   /// Marks the value as the path of a file or folder. The path must not be empty. Replaces a leading ~ with the home
   /// folder, because shells do not replace ~ in --name=~/path.
   Option& path();
-  /// Makes each occurrence of a list option take one value. Otherwise, an occurrence takes all values that follow it.
+  /// Makes each occurrence of a list option take one value. Without this call, an occurrence takes all values that
+  /// follow it.
   Option& one_at_a_time();
   /// Rejects this option if `other` is not given.
   Option& needs(const Option& other);

@@ -186,7 +186,7 @@ std::string recipe_text(const ForeignConfig& config, const std::string& target) 
 ImportReport import_model(const std::string& source, const std::string& target, const ImportOptions& options,
                           const FileWork& work) {
   ForeignModel model(source, options.text_only ? OtherParts::left_out : OtherParts::refused, work);
-  // Made before the weights are read, so that a later change of a file is noticed.
+  // The text is made before the weights are read, so that a later change of a file is noticed.
   const std::string origin = origin_json(origin_of(model));
   const std::vector<std::string> companions = companion_files(source);
   NewFolder folder(target, work);

@@ -26,9 +26,9 @@ struct LatentRows {
   std::vector<int64_t> up() const;
 };
 
-/// Returns the order of rows of a foreign tensor that consists of `groups` groups. Each group has its rows of each part
-/// one after another: sizes[0] rows of part 0, then sizes[1] rows of part 1, and so on. Hexad has part 0 of all groups,
-/// then part 1 of all groups.
+/// Returns the order of rows of a foreign tensor that consists of `groups` groups. In each group, the parts follow one
+/// another: sizes[0] rows of part 0, then sizes[1] rows of part 1, and so on. Hexad has part 0 of all groups, then part
+/// 1 of all groups.
 std::vector<int64_t> parts_of_groups(int64_t groups, std::span<const int64_t> sizes);
 
 /// Copies rows of `row_bytes` bytes in another order: row i of `to` is row order[i] of `from`.

@@ -14,8 +14,8 @@ namespace {
 enum class Type : uint8_t { integer, real, flag, text, numbers };
 
 /// A key with the recipe's default, as JSON. `null` means `auto` or `none`. If `computed` is false,
-/// ModelKeys::meaning() omits the key, because it matters only in training, no config.json can express it, or
-/// meaning() contains the values derived from it.
+/// ModelKeys::meaning() omits the key: the key matters only in training, no config.json can express the key, or
+/// meaning() contains the values derived from the key.
 struct KnownKey {
   std::string_view path;
   Type type;
@@ -279,8 +279,8 @@ int64_t ModelKeys::shared_width() const {
   return integer("model.moe.shared_experts") * integer("model.moe.shared_hidden");
 }
 
-// Returns the values that determine the function of the model. Omits keys without an effect, but not the keys that
-// disable them.
+// Returns the values that determine the function of the model. Omits keys that have no effect. Keeps the keys that
+// disable other keys.
 std::map<std::string, Json> ModelKeys::meaning() const {
   std::map<std::string, Json> values;
   for (const KnownKey& key : known_keys) {

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t copied_at_once = int64_t{4} << 20;
 
-// Returns a path without slashes at its end. Appending a suffix then names a folder in the same parent folder.
+// Returns a path without slashes at its end. The path with a suffix then names a folder in the same parent folder.
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;

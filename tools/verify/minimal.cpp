@@ -22,7 +22,7 @@ Variant on(MeshSizes mesh, const Variant& like) {
   return v;
 }
 
-// Returns variants with fewer ranks: pp, or both a dense axis and an expert axis, divided by a prime factor.
+// Returns variants with fewer ranks: pp, or both a dense axis and an expert axis, are divided by a prime factor.
 std::vector<Variant> smaller_worlds(const Variant& v) {
   std::vector<Variant> out;
   const auto shrunk = [&](MeshSizes mesh, Axis axis, int factor) {

@@ -20,7 +20,7 @@ namespace hexad::verify {
 
 class TrainingRun;
 
-/// Number of GPUs that ranks use if they are threads; `one` without GPUs.
+/// Number of GPUs that ranks use if the ranks are threads; `one` without GPUs.
 enum class CardsOfThreads : uint8_t { one, several };
 
 class Subject {

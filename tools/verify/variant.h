@@ -89,7 +89,7 @@ struct Variant {
   /// Returns the axes pp, dp, cp, tp and ep that are longer than one, and etp if it differs from tp, such as
   /// "pp=2,dp=2,tp=2,ep=4,etp=1". Returns "dp=1" for one rank.
   std::string mesh_text() const;
-  /// Returns the options whose values are not plain: "sp=true,zero=1". Empty if all values are plain.
+  /// Returns the options whose values are not plain: "sp=true,zero=1". Returns an empty text if all values are plain.
   std::string options_text() const;
   /// Returns mesh and options, as parse_layouts() reads them.
   std::string text() const;

@@ -1,5 +1,5 @@
-# Prints whether groups of experts save time (EPS-MoE, Table 7 and Fig. 10), from rows of moe_layer: pn1 is undivided,
-# cutN has N groups in sequence, pnN has N groups that overlap.
+# Prints whether groups of experts save time (EPS-MoE, Table 7 and Fig. 10), from rows of moe_layer: the schedule pn1 is
+# undivided, cutN has N groups in sequence, and pnN has N groups that overlap.
 
 BEGIN { FS = "\t"; most_e0 = 0.32; most_e1 = 0.03 }  # the bounds of the paper's test
 { read_row() }

@@ -27,7 +27,7 @@ void PrepareProgressLine::show(const data::PrepareProgress& progress, double now
   if (out_.is_terminal()) {
     if (!begins && !ends && now - shown_ < 0.1) return;
     std::string line = progress_text(progress, now - begun_);
-    line.resize(std::max(1, out_.width() - 1), ' ');  // also overwrites a longer line
+    line.resize(std::max(1, out_.width() - 1), ' ');  // the blanks overwrite the end of a longer line
     out_.write(fmt::format("\r{}", line));
   } else if (begins) {
     out_.write(stage_ + "\n");

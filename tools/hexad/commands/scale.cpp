@@ -42,8 +42,7 @@ struct ScaleArguments {
 };
 
 // An experiment whose points are legal. Without --report, a requested point that exceeds the memory has been rejected.
-// With
-// --report, the memory is not checked.
+// With --report, the memory is not checked.
 struct Ready {
   Experiment experiment;
   std::vector<LoadedPoint> points;

@@ -172,8 +172,8 @@ ExitCode run_selected(const VerifyArguments& o, const Subject& subject, const Se
 }
 
 // Opens the device once in a child process, so that a missing device is reported once, not for every layout. This
-// process must not open a GPU, because its children could not use the GPU after a fork. Returns the number of GPUs that
-// ranks use if they are threads.
+// process must not open a GPU, because its children could not use the GPU after a fork. Returns the number of GPUs (one
+// or several) that ranks use if the ranks are threads.
 CardsOfThreads require_device(device::DeviceKind kind, double seconds) {
   const auto open = [&] {
     const std::string description = device::DeviceContext(device::ContextOptions{.kind = kind}).description();

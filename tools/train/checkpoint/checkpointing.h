@@ -27,7 +27,7 @@ class Checkpointer {
   /// it. Returns the number of tensor bytes that this rank wrote. Collective. If any rank fails, no file is left behind
   /// and all ranks throw the error of the lowest failed rank:
   /// - Error(numeric) with the tensor's name if a tensor is not finite
-  /// - Error(usage) if a newer job has started in the run directory, or if the file with the generation is gone
+  /// - Error(usage) if a newer job has started in the run directory, or if the file with the generation is missing
   /// - Error(data) if the file with the generation of the run is damaged
   /// - Error(resource) if memory or disk does not suffice, or if files cannot be written
   int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;

@@ -34,7 +34,7 @@ bool is_newer(const std::string& source, const std::string& manifest) {
   const fs::file_time_type imported = fs::last_write_time(manifest, error);
   for (fs::directory_iterator entry(source, error), end; !error && entry != end; entry.increment(error)) {
     const bool is_read = entry->path().extension() == ".safetensors" || entry->path().filename() == "config.json";
-    std::error_code unknown;  // set for a broken link, which the import rejects with its name
+    std::error_code unknown;  // set for a broken link; the import rejects the link and names it
     if (is_read && fs::last_write_time(entry->path(), unknown) > imported && !unknown) return true;
   }
   return false;

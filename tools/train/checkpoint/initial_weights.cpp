@@ -263,7 +263,7 @@ bool InitialWeights::becomes_expert(const std::string& stored, const std::set<st
 // tensor, the recipe's model would compute another function than the stored model.
 void InitialWeights::require_place_for_all(const Extensions& extensions) const {
   layers::ModelConfig model = recipe_.model;
-  model.moe.routing = moe::Routing::model;  // because other routings may read a file
+  model.moe.routing = moe::Routing::model;  // other routings may read a file
   std::set<std::string> names;
   for (const layers::NamedSize& p : layers::parameter_sizes(model, extensions)) {
     names.insert(p.name);

@@ -17,8 +17,8 @@ namespace {
 // Returns the operations that an MoE layer runs in the group of its tp ranks.
 Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   if (r.parallel.sp || (s.gates_all() && !s.divides())) return {};
-  // Collectives gather the shares of results and gradients. If each rank routes all its tokens in several chunks and
-  // without memory reuse, messages gather most of these shares, chunk by chunk.
+  // Collectives gather the shares of results and gradients. Messages gather most of these shares, chunk by chunk, if
+  // each rank routes all its tokens in several chunks without memory reuse.
   const bool by_chunk = s.gates_all() && s.chunks > 1 && s.memory_reuse == moe::ReuseStrategy::none;
   return by_chunk ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
 }

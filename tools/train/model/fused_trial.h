@@ -1,4 +1,5 @@
-// Trial of the fused products of SwiGLU experts, on tensors of a run's sizes. Meant for a separate process.
+// Trial of the fused products of SwiGLU experts, on tensors of a run's sizes. The trial is meant for a separate
+// process.
 #pragma once
 
 #include <functional>

@@ -154,8 +154,8 @@ Block::Output RepeatedLayers::record_last(Group& group, Variant& variant, Tape& 
 }
 
 // True if the recorded block frees as much memory as it allocates. Does not count the block's losses. If the block
-// keeps no handle of its input, also does not count its output, which has the input's size: another holder frees the
-// input, outside of the recording.
+// keeps no handle of its input, another holder frees the input outside of the recording. In this case, also does not
+// count the block's output, which has the size of the input.
 bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   std::map<const MetaAllocator*, int64_t> more;
   const Forward& forward = variant.last;

@@ -15,8 +15,8 @@ struct MemoryPool {
   int64_t available = 0;  // bytes that can be allocated before the system swaps memory to disk or kills a process
 };
 
-/// Returns the pools from which this process allocates, beginning with the machine's memory. Empty if the system does
-/// not report them. `root` replaces the root of the file system in tests.
+/// Returns the pools from which this process allocates, beginning with the machine's memory. Returns an empty list if
+/// the system does not report the pools. `root` replaces the root of the file system in tests.
 std::vector<MemoryPool> memory_pools(const std::string& root = "");
 
 /// Returns the bytes that this process may still allocate: the minimum of `available` over its pools, or a very large

@@ -8,8 +8,8 @@
 namespace hexad::train {
 
 /// Throws Error(data) if a dataset does not exist or cannot be read. Relative paths are relative to the working
-/// directory. If a relative path does not exist, the message names the working directory. If the path exists relative
-/// to the recipe's folder, which is a common mistake, the message also names this path.
+/// directory. If a relative path does not exist, the message names the working directory. Users sometimes write a path
+/// relative to the recipe's folder. If the path exists there, the message also names that path.
 void require_datasets(const Recipe& recipe, const std::string& recipe_path);
 
 /// Fills in settings that the recipe leaves open: heads and widths from other keys, the vocabulary from the data, and

@@ -29,7 +29,7 @@ void check_freeze(const Recipe& recipe, const Extensions& extensions, config::Pr
   if ((frozen.empty() && recipe.optim.muon_except.empty()) || problems.any()) return;
   layers::ModelConfig model = recipe.model;
   model.vocab = std::max<int64_t>(model.vocab, 1);  // 0 means the vocabulary of the data
-  model.moe.routing = moe::Routing::model;          // because other routings may read a file
+  model.moe.routing = moe::Routing::model;          // other routings may read a file
   std::vector<std::string> names;
   for (const auto& parameter : layers::parameter_sizes(model, extensions)) names.push_back(parameter.name);
   const auto check = [&](const std::string& key, const std::vector<std::string>& patterns) {

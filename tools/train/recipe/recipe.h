@@ -295,7 +295,7 @@ struct Recipe {
   RunConfig run;
   std::vector<StageConfig> stages;
 
-  // Defined in recipe.cpp, because generating these members costs each source file half a second of compile time.
+  // recipe.cpp defines these members, because generating them costs each source file half a second of compile time.
   Recipe();
   Recipe(const Recipe&);
   Recipe(Recipe&&) noexcept;

@@ -24,7 +24,7 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
     was.rotary_scaling = now.model.rotary_scaling;
   }
   const layers::ModelConfig& is = now.model;
-  was.prediction_weight = is.prediction_weight;  // may change during a run, as in DeepSeek-V3
+  was.prediction_weight = is.prediction_weight;  // this key may change during a run, as in DeepSeek-V3
   if (was.has_qkv_bias() == is.has_qkv_bias()) was.qkv_bias = is.qkv_bias;
   if (was.has_o_bias() == is.has_o_bias()) was.o_bias = is.o_bias;
   if (was.has_expert_bias() == is.has_expert_bias()) was.moe.expert_bias = is.moe.expert_bias;
@@ -49,7 +49,7 @@ std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now
     was.mixture[i].dataset = is.mixture[i].dataset;
   const size_t parts = is.mixture.size();
   if (parts > 1 && was.mixture.size() == parts &&
-      data::MixtureDivision(was.weights()) == data::MixtureDivision(is.weights()))  // such as 9:1 and 0.9:0.1
+      data::MixtureDivision(was.weights()) == data::MixtureDivision(is.weights()))  // equal, such as 9:1 and 0.9:0.1
     was.mixture = is.mixture;
   std::vector<std::string> changes;
   for (const std::string& line : config::differences(was, is)) changes.push_back("data." + line);

@@ -9,7 +9,7 @@
 namespace hexad::train {
 
 /// True if no communication of an MoE layer overlaps the layer's expert computation. False if a setting that could
-/// cause overlap is `auto`. True for schedule.moe.overlap: none, also with chunks.
+/// cause overlap is `auto`. True for schedule.moe.overlap: none, even if the work is divided into chunks.
 bool computes_alone(const moe::MoeScheduleConfig& schedule);
 
 /// Returns the reasons why `schedule` is illegal in the layout of `recipe`; empty if it is legal. The rules are part of

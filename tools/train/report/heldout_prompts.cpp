@@ -45,7 +45,7 @@ std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::T
 // is no such document, or if `first` is 0, returns the beginning of the text of sequence `first`.
 std::string prompt_near(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t first) {
   constexpr int64_t searched = 64;
-  // Reads two sequences, because a sequence continues the text of the previous one, so a document may extend over both.
+  // Reads two sequences, because a document may extend from one sequence into the next.
   const auto two_from = [&](int64_t i) { return heldout.batch(i, std::min<int64_t>(2, heldout.size() - i)).ids; };
   for (int64_t i = first; first > 0 && i < std::min(first + searched, heldout.size()); ++i) {
     const std::vector<int32_t> ids = two_from(i);

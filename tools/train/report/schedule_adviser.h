@@ -29,8 +29,8 @@ struct AdvisedRun {
 };
 
 /// Chooses values for `auto` settings of schedule.moe, records the step that schedule.trace selects, and reports
-/// predictions. Implemented in tools/plan. A run without an adviser uses the recipe's schedule unchanged. begin_step()
-/// and end_step() are collective.
+/// predictions. tools/plan implements this interface. A run without an adviser uses the recipe's schedule unchanged.
+/// begin_step() and end_step() are collective.
 class ScheduleAdviser {
  public:
   virtual ~ScheduleAdviser() = default;
