@@ -4,7 +4,7 @@
 #
 # There are four sets. Each set also contains the headers of the previous set. The libraries kernels, autograd and train
 # introduce the sets of the same names. A target uses the highest set that the target or one of its dependencies
-# introduces, or `standard` if there is none. Therefore a target sees no declarations from a layer above it.
+# introduces, or `standard` if there is none. Therefore, a target never compiles headers of a layer above the target.
 set(HEXAD_PRECOMPILED_SETS standard kernels autograd train)
 set(HEXAD_PRECOMPILED_standard <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional>
     <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string> <string_view> <thread>

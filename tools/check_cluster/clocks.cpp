@@ -17,7 +17,7 @@ int64_t nanoseconds() {
       .count();
 }
 
-// Sends rank 0's time to `rank` each time `rank` asks for it.
+// Sends rank 0's time to `rank` after each request of `rank`.
 void answer(const comm::ProcessGroup& world, int rank, const Tensor& note, device::Stream& stream) {
   for (int i = 0; i < questions; ++i) {
     world.receive(note, rank, stream).wait();
@@ -26,7 +26,8 @@ void answer(const comm::ProcessGroup& world, int rank, const Tensor& note, devic
   }
 }
 
-// Asks rank 0 for its time. The question with the shortest round trip counts, because its answer is the most precise.
+// Requests rank 0's time several times. The request with the shortest round trip counts, because its answer is the most
+// precise.
 void ask(RankReport& report, const comm::ProcessGroup& world, const Tensor& note, device::Stream& stream) {
   int64_t shortest = INT64_MAX;
   for (int i = 0; i < questions; ++i) {

@@ -46,9 +46,9 @@ class Pair {
     return base::lower_median(std::move(times));
   }
 
-  /// Returns the time until this rank knows that the peer has received the large message. The result is the median of
-  /// `times` messages, or the time of the first message if this message was slow. Both ranks send their messages, the
-  /// rank with the lower number first.
+  /// Returns the seconds from the start of the large message until the peer's answer arrives. The result is the median
+  /// of `times` messages, or the time of the first message if this message was slow. Both ranks send their messages,
+  /// the rank with the lower number first.
   double round_trip(int times) const {
     if (!goes_first()) answer();
     const double median = timed(times);
@@ -105,7 +105,7 @@ struct Trial {
   double fixed = 0;    // parts of a round that do not depend on the size of messages: a barrier and the short messages
 };
 
-// Tries the messages of a round in which this rank meets `peer`, or no rank if `peer` is -1.
+// Measures the messages of a trial round between this rank and `peer`; no messages if `peer` is -1.
 Trial try_round(const comm::ProcessGroup& group, int peer, device::Device device) {
   Trial trial;
   if (peer >= 0) {

@@ -222,7 +222,7 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
 namespace {
 
 // Returns the reason why ranks on these nodes cannot have windows; empty if they can. Only NCCL maps the memory of
-// several cards, and threads on several cards use NCCL only if the recipe says so.
+// several cards, and threads on several cards use NCCL only if the recipe requests NCCL.
 std::string window_problem(const Recipe& recipe, const mesh::Layout& layout, const std::vector<int>& node_of_rank,
                            CardsOfThreads cards) {
   if (recipe.device == device::DeviceKind::cuda) {

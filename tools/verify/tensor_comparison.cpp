@@ -56,7 +56,7 @@ std::string text_of(const std::vector<T>& values) {
 }
 
 // Returns the position of a kind of finding within its step, for sorting. Kinds that may cause other kinds come first.
-// The loss comes last, because it shows only that something is wrong.
+// The loss comes last, because a wrong loss does not show the cause.
 int order_of(const Finding& f) {
   constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm", "learning",
                                         "weight",  "state",  "saved",  "generated", "loss"};

@@ -72,7 +72,7 @@ void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
 
 /// Returns the order of the data (data.shuffle) of the checkpoint's run, which a continued run must keep. In another
-/// order, the run would see some tokens twice and miss others. If an older program wrote the checkpoint without an
+/// order, the run would train on some tokens twice and skip others. If an older program wrote the checkpoint without an
 /// order, the order is `documents`. Throws Error(usage) if the recipe sets another order. Throws Error(data) if the
 /// order in the checkpoint is unknown.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);

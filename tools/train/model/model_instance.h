@@ -51,9 +51,9 @@ int64_t unit_bytes(const Recipe& recipe, int ranks);
 
 /// Memory, mesh, parameters and layers of this rank, made from a recipe. train.seed determines the initial weights.
 struct ModelInstance {
-  /// Makes the model. If several ranks compute on GPUs, `info` (may be empty) receives a line on rank 0. The line tells
-  /// whether device tensors are sent from GPU to GPU or through host memory. With `meta`, the model behaves as on the
-  /// recipe's device, but allocates no memory and has no memory limit.
+  /// Makes the model. If several ranks compute on GPUs, `info` (may be empty) receives a line on rank 0. The line
+  /// states the path of device tensors: from GPU to GPU, or through host memory. With `meta`, the model behaves as on
+  /// the recipe's device, but allocates no memory and has no memory limit.
   ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 std::function<void(const std::string&)> info = {}, std::shared_ptr<device::MetaRun> meta = {});
   /// Sets the runner of all later passes of the MoE layers. Null restores the initial runner, which can interleave

@@ -40,8 +40,8 @@ Recipe read_recipe(const std::string& text) {
   return config::read<Recipe>(config::parse(text, "recipe"), problems);
 }
 
-// Throws the same error on all ranks. The error tells how the intentions of the ranks differ. Sends only the texts of
-// rank 0 and of the lowest rank that differs from rank 0. Collective.
+// Throws the same error on all ranks. The error describes how the intentions of the ranks differ. Sends only the texts
+// of rank 0 and of the lowest rank that differs from rank 0. Collective.
 [[noreturn]] void refuse(const comm::ProcessGroup& group, const Intention& mine) {
   device::DeviceContext host;
   const std::string program_of_first = broadcast_text(mine.program, 0, group, host);
