@@ -50,7 +50,7 @@ launch() {
     words+=("${word//\{hosts\}/$hosts_of_ranks}")
   done
   say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
-  # If a run of this script has saved, continues from the newest checkpoint, even if checkpoint.resume is not auto.
+  # Continues from the newest checkpoint if a run of this script has saved, even if checkpoint.resume is not auto.
   [ "$saved_before" == "$saved_first" ] || changes+=(checkpoint.resume=auto)
   # Starts the launcher in its own session, so that Ctrl-C reaches only this script. In the script's session, mpirun
   # would kill the ranks one second after Ctrl-C.

@@ -102,8 +102,8 @@ int64_t original_context(const Json& all, const Json& config, const ModelKeys& k
   return std::llround(value);
 }
 
-/// Reads mscale and mscale_all_dim of latent attention. A value of 0 counts as missing. Both or neither must be given,
-/// because implementations differ if only one is missing.
+/// Reads mscale and mscale_all_dim of latent attention. A value of 0 counts as missing. Throws Error(data) if only one
+/// of them is given, because implementations differ in this case.
 void read_magnitudes(const Json& all, ModelKeys& keys, const std::string& where) {
   const double turned = number(all, "mscale", 0, where), whole = number(all, "mscale_all_dim", 0, where);
   if (turned == 0 && whole == 0) return;

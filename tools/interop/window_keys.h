@@ -15,10 +15,10 @@ void read_windows(const Json& config, ModelKeys& keys, const std::string& where)
 /// Writes the pattern of windows in `keys` to `config`.
 void write_windows(OrderedJson& config, const ModelKeys& keys);
 
-/// Sets model.full_attention_every for a model with delta nets. model.layers must already be set. If `config` has no
-/// layer_types, every full_attention_interval-th block has full attention, or every fourth block if
-/// full_attention_interval is also missing (Qwen3-Next). Throws Error(data) if no value describes `config`, or if no
-/// block has a delta net. The message begins with `where`.
+/// Sets model.full_attention_every for a model with delta nets. model.layers must already be set. Without layer_types
+/// in `config`, every full_attention_interval-th block has full attention. Without full_attention_interval, every
+/// fourth block has full attention (Qwen3-Next). Throws Error(data) if no value describes `config`, or if no block has
+/// a delta net. The message begins with `where`.
 void read_delta_nets(const Json& config, ModelKeys& keys, const std::string& where);
 /// Writes the pattern of delta nets in `keys` to `config` as layer_types. Removes full_attention_interval.
 void write_delta_nets(OrderedJson& config, const ModelKeys& keys);

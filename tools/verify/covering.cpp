@@ -195,7 +195,7 @@ class Cover {
     return v;
   }
 
-  /// Returns the legal draft that covers the most missing pairs; none if no draft is legal.
+  /// Returns the legal draft that covers the most missing pairs; nullopt if all drafts are illegal.
   std::optional<Variant> best(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     std::vector<std::pair<int, Variant>> all;
     for (int i = 0; i < drafts; ++i) {

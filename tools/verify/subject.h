@@ -26,9 +26,9 @@ enum class CardsOfThreads : uint8_t { one, several };
 class Subject {
  public:
   /// Makes a subject that is computed in f64, with an optim.eps of at least 1e-5 and an optim.min_lr_ratio of at least
-  /// 0.1. `recipe` must be valid and complete. Checkpoints of runs are written to `folder`. `node_of_rank` is the node
-  /// of each rank if ranks are processes; if it is empty, ranks are threads on nodes_of_threads(). Throws Error(usage)
-  /// if the model or the batch is too big to be computed many times on one machine.
+  /// 0.1. `recipe` must be valid and complete. Checkpoints of runs are written to `folder`. If ranks are processes,
+  /// `node_of_rank` has the node of each rank. If ranks are threads on nodes_of_threads(), `node_of_rank` is empty.
+  /// Throws Error(usage) if the model or the batch is too big to be computed many times on one machine.
   Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder,
           CardsOfThreads cards = CardsOfThreads::one, std::vector<int> node_of_rank = {});
 

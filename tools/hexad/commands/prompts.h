@@ -19,8 +19,9 @@ struct Prompt {
 };
 
 /// Reads a file with one prompt per line, and skips blank lines. If the name ends in .jsonl, .ndjson or .json, each
-/// line is an object with "prompt" and, if `chat` is true, optionally "system". The argument `system` is the default of
-/// "system". Throws Error(data) if a line is invalid (the message names file and line), or if there is no prompt.
+/// line is an object with "prompt". If `chat` is true, the object may also have "system". The argument `system` is the
+/// default of "system". Throws Error(data) if a line is invalid (the message names file and line), or if there is no
+/// prompt.
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat);
 
 /// Returns the ids of a question in a chat form, up to the mark before the answer, as `hexad prepare` encodes it. The

@@ -57,9 +57,9 @@ std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_vie
 /// Returns the largest number of prompt ids that generate() uses with this context: one less than the context, but at
 /// least 1. If the context is at least 2, two ids can follow such a prompt, because the last generated id is no input.
 int64_t longest_prompt(int64_t context);
-/// Returns a warning with the length of the text that is cut off because `prompt` is longer than longest_prompt(). If
-/// no text is cut off, returns an empty text, even if the first id is cut off and has no text. `prompt` is a result of
-/// prompt_of().
+/// Returns a warning with the length of the text that is cut off because `prompt` is longer than longest_prompt().
+/// Returns an empty text if no text is cut off. The id that begin_prompt() added may still be cut off, because this id
+/// has no text. `prompt` is a result of prompt_of().
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
 /// Continues each prompt until one of stop_ids, end_of_turn, max_tokens or the model's context ends its text. A prompt
