@@ -86,7 +86,7 @@ done
 showed "the lanes of all eight ranks, predicted below measured: runs/demo/whole/trace.json.gz (ui.perfetto.dev)"
 
 act 'Act 2. A rank is killed; six ranks continue from the checkpoint in another layout.'
-# Uses f64. In f32, another order of summation may route a token to another expert, which changes the losses visibly.
+# Uses f64. In f32, another order of summation may route a token to another expert, and then the losses change visibly.
 recipe64=($recipe train.precision=f64)
 run 0 unbroken.log "${eight[@]}" train "${recipe64[@]}" run.dir="$out/unbroken"
 say_command "${eight[@]}" train "${recipe64[@]}" run.dir="$out/broken"

@@ -86,7 +86,7 @@ if ! command -v dpkg-query >/dev/null; then
   exit 1
 fi
 
-# Ignores failures of dpkg-query, which only mean that a package is unknown and therefore not installed.
+# Ignores failures of dpkg-query, because a failure only means that a package is unknown and therefore not installed.
 installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package} ' "${packages[@]}" 2>/dev/null || true)"
 missing=()
 for package in "${packages[@]}"; do

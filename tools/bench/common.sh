@@ -91,8 +91,8 @@ launched_rows() {
 
 # profile_into FILE SECONDS TESTBED...: measures the testbed and writes a profile to FILE. If the array `products` names
 # grouped products (8x512x1024), measures these instead of the default ones. The array `profile_options` has further
-# options of `hexad profile`. Adds the bursts of the testbed's links, which the program does not measure. Prints the
-# output only if the measurement fails, and then exits.
+# options of `hexad profile`. Adds the bursts of the testbed's links, because the program does not measure bursts.
+# Prints the output only if the measurement fails, and then exits.
 profile_into() {
   "${@:3}" "$hexad" profile "${products[@]/#/--product=}" "${profile_options[@]}" --seconds "$2" --out "$1" \
     >"$scratch/profile.log" 2>&1 || {

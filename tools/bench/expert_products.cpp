@@ -10,9 +10,9 @@
 // products are faster.
 //
 // --parts: instead compares two divisions of the grouped forward products in f32 into N parts, under the even load
-// (EPS-MoE, Fig. 9): N groups of experts, and N blocks of columns of the input, whose products are summed. Prints one
-// line per run, with fields separated by tabs: "parts", run, N, rows of an expert, seconds undivided, by experts and by
-// columns.
+// (EPS-MoE, Fig. 9): N groups of experts, and N blocks of columns of the input. The products of the blocks of columns
+// are summed. Prints one line per run, with fields separated by tabs: "parts", run, N, rows of an expert, seconds
+// undivided, by experts and by columns.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -16,7 +16,7 @@ struct CheckOptions {
   int threads = 1;       // number of threads that the kernels use
   std::string host{};    // name of this rank's node
   bool card = false;     // true to measure products on the GPUs, too
-  int place = 0;         // index of this rank on its node, which selects its GPU
+  int place = 0;         // index of this rank on its node; selects the GPU
 };
 
 /// Measures the cluster. Returns the reports of all ranks on rank 0, and an empty list on all other ranks. Collective

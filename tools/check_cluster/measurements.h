@@ -38,7 +38,7 @@ void measure_clocks(RankReport& report, const comm::ProcessGroup& world, device:
 /// `copy_rate`. Collective over `world`.
 void measure_rates(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds);
 
-/// Measures bf16 products on the GPUs of all ranks at the same time, which takes a fraction of a second. Sets
+/// Measures bf16 products on the GPUs of all ranks at the same time. Takes a fraction of a second. Sets
 /// `card_product_rate` if the rank has a GPU. If the GPU fails, sets `facts` as if the rank had no GPU.
 /// `options` choose the GPU; `host` is a CPU device. Collective over `world`.
 void measure_card_rate(RankReport& report, const comm::ProcessGroup& world, device::Device host,

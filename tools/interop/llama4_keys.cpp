@@ -123,7 +123,7 @@ void read_llama4(const Json& config, ModelKeys& keys, const std::string& where) 
   keys.set("model.temperature.floor", tokens_of(config, "floor_scale", usual_floor, where), where);
   const bool normed = is_on(config, "use_qk_norm", where);
   keys.set("model.qk_norm", normed ? "unit" : "none", where);
-  // The reference implementation normalises after the rotation, which removes the magnitude of YaRN.
+  // The reference implementation normalises after the rotation. The normalisation removes the magnitude of YaRN.
   if (normed && keys.real("model.yarn.factor") != 1) keys.set("model.yarn.mscale", 0, where);
 }
 

@@ -19,7 +19,7 @@ std::vector<std::string_view> rotary_config_keys();
 /// Sets the recipe's keys of rotary positions. model.context must already be set. Throws Error(data) if Hexad cannot
 /// represent a key. The message begins with `where` and names this key.
 void read_rotary(const Json& config, const Family& family, ModelKeys& keys, const std::string& where);
-/// True if the rotary keys describe positions of images, which have no effect on text.
+/// True if the rotary keys describe positions of images. Such keys have no effect on text.
 bool has_image_positions(const Json& config);
 /// True if rope_type is `dynamic`. Such a model has no scaling up to max_position_embeddings positions.
 bool has_dynamic_rotary(const Json& config);

@@ -74,7 +74,7 @@ class StageTrainer {
   /// first evaluates the sample once more, for the last point of the loss curve.
   std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
-  /// Writes data.json, which records the data that the run has used, to the run directory. Does nothing on ranks other
+  /// Writes data.json, a record of the data that the run has used, to the run directory. Does nothing on ranks other
   /// than rank 0, or for a registered data source. A failed write is only a warning.
   void record_data();
   ExitCode end_preempted();

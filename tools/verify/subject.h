@@ -50,7 +50,7 @@ class Subject {
   const std::string& source_text() const { return source_text_; }
   int steps() const { return steps_; }
   /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used. If batch.micro is
-  /// above 1, these sequences do not fill the last micro-batch, which tests padding.
+  /// above 1, these sequences do not fill the last micro-batch, so that padding is tested.
   const data::Source& heldout() const { return *heldout_; }
   /// Returns an invented length of each id's text, in bytes. Some lengths are 0.
   std::vector<int32_t> bytes_per_id() const;

@@ -72,8 +72,8 @@ function print_token_ranks(    i, c) {
 }
 
 # Prints the times of the schedules cutN (N chunks in sequence), as ratios to the time of the schedule `whole` (one
-# chunk). Also prints the ratios of the schedules with N overlapping chunks, which are named `overlapping` followed by
-# N. Prints nothing if no layer has a schedule cutN.
+# chunk). Also prints the ratios of the schedules with N overlapping chunks. The names of these schedules are
+# `overlapping` followed by N. Prints nothing if no layer has a schedule cutN.
 function print_cutting(pass, whole, overlapping,    i, w, c, s, n, count) {
   for (i = 1; i <= layer_count; i++)
     for (w = 1; w <= schedule_count; w++) {

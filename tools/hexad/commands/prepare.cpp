@@ -35,8 +35,8 @@ struct Kind {
   std::vector<std::string> files = {};
 };
 
-// Returns the extension of a file in lower case, or "without extension". An extension has at most ten characters, which
-// are letters and digits. Therefore the ends of "notes.2024-05-01" and "Chapter 1. The end" are not extensions.
+// Returns the extension of a file in lower case, or "without extension". An extension consists of at most ten letters
+// and digits. Therefore the ends of "notes.2024-05-01" and "Chapter 1. The end" are not extensions.
 std::string extension_of(const std::string& path) {
   std::string text = std::filesystem::path(data::without_compression(path)).extension().string();
   const bool alphanumeric = std::ranges::all_of(text.substr(std::min<size_t>(text.size(), 1)),

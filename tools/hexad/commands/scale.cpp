@@ -67,7 +67,7 @@ std::vector<Execution> order_of(const ExperimentConfig& config, int64_t points) 
   return shuffled_order(points, config.repeats, config.seed);
 }
 
-// Returns the index of the point of run number `run` (--run). Returns -1 if `run` is negative, which means all points.
+// Returns the index of the point of run number `run` (--run). Returns -1 (all points) if `run` is negative.
 int64_t point_of_run(const ExperimentConfig& config, int64_t run, int64_t points) {
   if (run < 0) return -1;
   const std::vector<Execution> order = order_of(config, points);

@@ -149,7 +149,7 @@ Illegal illegal_for(const VerifyArguments& o, const Subject& subject) {
   return [&](const Variant& v) {
     if (o.mpi && v["transport"] != "rendezvous")
       return std::string("transport: must be rendezvous with --mpi, because messages go through MPI");
-    // Processes access each other's memory only if NCCL connects their GPUs, which is not known here.
+    // Processes access each other's memory only if NCCL connects their GPUs. These connections are not known here.
     const bool chosen = o.layouts.find('=') != std::string::npos;
     if (o.mpi && v["window"] != "no" && !(chosen && subject.recipe().device == device::DeviceKind::cuda))
       return std::string("window: must be no with --mpi, unless --layouts is a list and the device is cuda");

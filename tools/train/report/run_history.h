@@ -1,4 +1,4 @@
-// Reads and writes history.json of a run directory, which records every start of the run and its end. report.html is
+// Reads and writes history.json of a run directory. The file records every start and the end of the run. report.html is
 // made from history.json, metrics.jsonl and the recipes.
 #pragma once
 
