@@ -12,8 +12,8 @@ namespace hexad::check_cluster {
 
 // --- facts about a rank's process: cores, memory, versions, GPU (rank_facts.cpp)
 
-/// Returns the facts of this process. `host` is the name of its node, `place` the index of the rank on this node, and
-/// `threads` its number of kernel threads.
+/// Returns the facts of this process. `host` is the name of the node, `place` the index of the rank on the node, and
+/// `threads` the number of kernel threads.
 RankFacts collect_facts(const std::string& host, int place, int threads);
 
 // --- state of a GPU, from NVIDIA's management library (NVML), which belongs to the driver (card_state.cpp)

@@ -69,7 +69,7 @@ class SourceFolder {
 /// and exports copy these files without interpreting them. The list contains no program code. Throws Error(data) if a
 /// file cannot be read, is a link that leads out of the folder, or is longer than max_companion_bytes.
 std::vector<std::string> companion_files(const std::string& folder);
-/// Returns the path of a companion file. Throws Error(data) as companion_files() does.
+/// Returns the path of a companion file. Throws Error(data) like companion_files().
 std::string companion_path(const std::string& folder, const std::string& name);
 /// Returns the names of the files of `folder` that imports do not copy, sorted. Omits weights and texts about the
 /// model.

@@ -1,6 +1,7 @@
-# Prints the tables of tools/bench/papers/monta.sh. Input: its predictions ("predicted", links, layer, schedule, pass,
-# seconds of the graph, seconds outside of it), then lines that consist of the links and a row of moe_layer. Links are
-# inter:intra for the rates of a rank, or rate:memory for nodes whose ranks share a link. Variable: e (number of nodes).
+# Prints the tables of tools/bench/papers/monta.sh. Input: predictions ("predicted", links, layer, schedule, pass,
+# seconds of the graph, seconds outside the graph), then lines that consist of the links and a row of moe_layer. Links
+# are inter:intra for the rates of a rank, or rate:memory for nodes whose ranks share a link. Variable: e (number of
+# nodes).
 #
 # A case is a layer and a part of its pass: dispatch, combine, or forward, the whole task graph.
 

@@ -294,7 +294,7 @@ void InitialWeights::require_shapes(const ModelInstance& instance) const {
 }
 
 // Reads the rows of `region` that are stored. With train.init_vocabulary: grow, the remaining rows keep their initial
-// values; with mean, each of them is the mean of the stored rows.
+// values; with mean, each remaining row is the mean of the stored rows.
 void InitialWeights::read_grown(const Parameter& p, const Source& source, const io::Region& region,
                                 const Tensor& target) const {
   const Device host = target.device().host();

@@ -161,7 +161,8 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   };
   // Backward overwrites gradients, which an update on the separate queue still reads. The wait costs little: a forward
   // of all parts of the model on this rank comes first, and already waits for the update of every weight that it uses.
-  // The loss writes gradients of the head in forward, after it has used the head and thus waited for its update.
+  // The loss writes gradients of the head in forward, but first uses the head and thereby waits for the update of the
+  // head.
   const auto before_backward = [&] {
     if (updates_beside()) instance_.weights.complete(stream);
   };

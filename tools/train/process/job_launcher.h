@@ -1,4 +1,5 @@
-// Program that launches a job's ranks (mpirun or srun): its command line, and the time that it gives ranks to end.
+// Program that launches a job's ranks (mpirun or srun): its command line, and the time that the launcher gives ranks to
+// end.
 #pragma once
 
 #include <sys/types.h>
@@ -18,8 +19,9 @@ std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation.
 bool in_slurm_allocation();
-/// Returns the number of ranks that fit into the Slurm allocation. This is its number of tasks or, if that is unknown,
-/// its processors divided by the processors of a task. Returns 0 if both are unknown, or outside of an allocation.
+/// Returns the number of ranks that fit into the Slurm allocation. This is the number of tasks of the allocation or, if
+/// this number is unknown, the number of its processors divided by the processors of a task. Returns 0 if both are
+/// unknown, or outside of an allocation.
 int64_t allocated_ranks();
 
 /// Returns the id of the process that started this rank: Open MPI's mpirun, or mpirun's daemon on this node. Returns 0

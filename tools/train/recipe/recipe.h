@@ -258,9 +258,10 @@ struct MemoryConfig {
 
   /// Returns the bytes that a rank may use for tensors; 0: no limit.
   int64_t limit() const { return limit_bytes.value_or(0); }
-  /// Returns the limit for messages: "1.50 GiB"; without a limit, the value in the recipe, as "none: no limit".
+  /// Returns the limit for messages: "1.50 GiB" or, without a limit, the value in the recipe with its meaning: "none:
+  /// no limit".
   std::string limit_text() const;
-  /// True if a run is refused when its estimated memory exceeds the memory of its machines.
+  /// True if a run whose estimated memory exceeds the memory of its machines is refused.
   bool checks_machine() const { return limit_bytes.has_value(); }
 
   template <class V>
