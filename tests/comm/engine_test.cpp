@@ -119,8 +119,8 @@ TEST(CommEngine, ExchangeWithoutRowsDoesNotDelayASum) {
   with_engines(3, body, options);
 }
 
-// Messages arrive only at every 300th poll of a rank. If the engine slept for up to half a millisecond between polls,
-// as while a rank computes, a sum that waits for 300 polls would take more than 0.1 s.
+// Messages arrive only at every 300th poll of a rank. While a rank computes, the engine sleeps for up to half a
+// millisecond between polls. If it also slept here, a sum that waits for 300 polls would take more than 0.1 s.
 TEST(CommEngine, PollsOftenWhileTheRanksThreadWaitsForALaneThatWaits) {
   constexpr int ranks = 2;
   const auto wires = std::make_shared<Wires>();

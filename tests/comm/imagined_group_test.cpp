@@ -153,7 +153,7 @@ TEST(ImaginedGroup, TakesMemoryForConnectedRoutesAndRefusesMessagesOnOtherRoutes
   EXPECT_THROW(group.send(x, 0, context.compute()), std::logic_error);
 }
 
-// NcclGroup does the same (use_over_nccl()).
+// NcclGroup also gathers few bytes over these connections (use_over_nccl()).
 TEST(ImaginedGroup, GathersFewBytesOverTheConnectionsOfExchanges) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cuda)});

@@ -101,8 +101,8 @@ TEST_P(PlantedPlans, AreFoundForEverySeed) {
     }
 }
 
-// Passes blocks around a ring with two buffers, like ring attention. The stream waits for its sends if `waits.first`,
-// and for its receives if `waits.second`. Returns true if the result is right.
+// Passes blocks around a ring with two buffers, like ring attention. The stream waits for its sends if `waits.first` is
+// true, and for its receives if `waits.second` is true. Returns true if the result is right.
 bool ring_is_right(int ranks, uint64_t seed, std::pair<bool, bool> waits) {
   std::atomic<bool> right = true;
   const auto body = [&](const ProcessGroup& world) {

@@ -86,8 +86,8 @@ TEST(Watchdog, BlamesARankThatHangsInItsOwnCode) {
       << text;
 }
 
-// Runs file work on rank 2 for five times the watchdog's limit. The work makes steady progress if `moves` is true,
-// and no progress otherwise. Returns rank 0's failure, or "no failure".
+// Runs file work on rank 2 for five times the watchdog's limit. The work makes steady progress if `moves` is true, and
+// no progress if `moves` is false. Returns rank 0's failure, or "no failure".
 std::string end_of_file_work(bool moves) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0.6;

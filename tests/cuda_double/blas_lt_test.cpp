@@ -151,7 +151,7 @@ TEST_F(BlasLt, WorkspaceInUseBreaksTheOtherStream) {
   EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorLaunchFailure);
 }
 
-// The first product with an algorithm loads a kernel, unless kernels are loaded early (CUDA_MODULE_LOADING=EAGER).
+// The first product with an algorithm loads a kernel if kernels are not loaded early (CUDA_MODULE_LOADING=EAGER).
 TEST_F(BlasLt, FirstUseOfAnAlgorithmWaitsForTheDevice) {
   describe({});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);

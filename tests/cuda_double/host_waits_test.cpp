@@ -70,8 +70,8 @@ StepCounts counts_of(int ranks, std::vector<std::string> overrides, const Counte
   return counts;
 }
 
-// Returns the counts of the second step. If `measured`, the MoE passes of this step are recorded, and their times are
-// read after the step.
+// Returns the counts of the second step. If `measured` is true, the MoE passes of this step are recorded, and their
+// times are read after the step.
 StepCounts second_step(int ranks, const std::vector<std::string>& overrides, bool measured = false) {
   return counts_of(ranks, overrides, [&](TrainingRun& run, const data::Source& source) {
     std::optional<train::PassRecorder> recorder;
@@ -165,7 +165,7 @@ std::vector<Layout> layouts() {
        4,
        {"parallel.zero=3", "distributed.bucket_bytes=4096", "parallel.ep=2"},
        for_each_pass(counts)},
-      // The ranks have the same tokens. Each sends a part of the rows to the experts, and collects the results.
+      // The ranks have the same tokens. Each rank sends a part of the rows to the experts, and collects the results.
       {"Tensors", 2, {"parallel.tp=2", "parallel.etp=1"}, for_each_pass(counts, 2)},
       {"Sequences", 2, {"parallel.tp=2", "parallel.etp=1", "parallel.sp=true"}, for_each_pass(counts, 2)},
       {"ExpertTensors", 2, {"parallel.tp=2", "parallel.etp=2"}, for_each_pass(counts, 2)},
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(, MeasuredHostWaits,
                          [](const auto& l) { return l.param.name; });
 
 // The least limit divides the tokens into many chunks. A pass tries smaller numbers of chunks first, and reads the
-// counts for each of them. How many it tries depends on the routing.
+// counts for each of them. The number of these tries depends on the routing.
 TEST(HostWaits, MemoryLimitReadsTheCountsForEachNumberOfChunks) {
   std::vector<std::string> overrides{"batch.global=4", "batch.micro=1", "parallel.ep=2",
                                      "schedule.moe.memory_reuse=s4"};
@@ -264,7 +264,7 @@ TEST(HostWaits, EvaluationOfExpertsReadsTheirCounts) {
   expect_reads(found, {{"evaluation: loss", 2}, {counts, 2 * 10}});
 }
 
-// Continues a prompt of two tokens by three.
+// Continues a prompt of two tokens by three tokens.
 void generated(TrainingRun& run, const data::Source&) {
   const std::vector<int32_t> prompt{1, 2};
   EXPECT_EQ(train::generate(run.instance, prompt, {.max_tokens = 3, .temperature = 0}).size(), 3);

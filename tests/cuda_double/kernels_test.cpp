@@ -258,7 +258,7 @@ TEST_F(Launches, AreRefusedInStreamsOfOtherDevices) {
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
 }
 
-// The first launch loads the kernel, unless kernels are loaded early (CUDA_MODULE_LOADING=EAGER).
+// The first launch loads the kernel if kernels are not loaded early (CUDA_MODULE_LOADING=EAGER).
 TEST_F(Launches, FirstLaunchOfAKernelWaitsForTheDevice) {
   std::promise<void> gate;
   enqueue(stream, [f = gate.get_future().share()] { f.wait(); });

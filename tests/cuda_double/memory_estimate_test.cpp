@@ -22,7 +22,8 @@ constexpr double allowed = 0.01;
 
 class MemoryOnCards : public testing::TestWithParam<Case> {};
 
-// NCCL's connections need more memory than the rest of such a small run, so both are compared separately.
+// NCCL's connections need more memory than the rest of such a small run, so connections and the rest are compared
+// separately.
 TEST_P(MemoryOnCards, IsWithinOnePercentOfTheEstimate) {
   const auto& [name, ranks, overrides] = GetParam();
   std::vector<std::string> all{"device=cuda", "distributed.device_collectives=nccl", "model.context=32",

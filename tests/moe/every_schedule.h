@@ -143,7 +143,8 @@ inline bool computes_copies(const Schedule& s) {
   });
 }
 
-/// True if ranks of the mesh can execute the schedule, and their results are comparable with the plain schedule's.
+/// True if ranks of the mesh can execute the schedule, and if the results are comparable with those of the plain
+/// schedule.
 inline bool possible(const Schedule& s, const Mesh4& m) {
   if (m.name == "Tp2Ep1Etp1" && computes_copies(s)) return false;
   const bool sp = m.name.find("Sp") != std::string::npos;

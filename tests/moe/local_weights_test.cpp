@@ -1,5 +1,4 @@
-// Experts on the rank of their tokens multiply their activations by the routing weights, so no results of slots are
-// kept.
+// Experts on the rank that has the tokens multiply activations by the routing weights, so no results of slots are kept.
 #include "layers/moe/routes/local_weights.h"
 
 #include <gtest/gtest.h>

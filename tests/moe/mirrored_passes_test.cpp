@@ -1,6 +1,7 @@
 // Tests that the graph of backward mirrors the graph of forward, under every schedule that the list of choices
-// (moe_choices.h) allows. A rank sends in backward what it received in forward, and the reverse: the collective that
-// brings rows to the experts in forward is the mirror of the one that returns the gradients of these rows.
+// (moe_choices.h) allows. A rank sends as many rows in backward as it receives in forward, and vice versa. For example,
+// the collective that brings rows to the experts in forward mirrors the collective that returns the gradients of these
+// rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,8 +62,8 @@ constexpr bool is_optional = false;
 template <class T>
 constexpr bool is_optional<std::optional<T>> = true;
 
-// Returns the values of a choice to combine, the default first. A choice with a limitless number of values that is not
-// listed here has only its default.
+// Returns the values of a choice that the test combines with other choices. The default comes first. A choice with an
+// unlimited number of values has only its default if the choice is not listed here.
 template <class T>
 std::vector<T> values_of(const T& usual) {
   std::vector<T> all{usual};
@@ -85,7 +86,7 @@ std::vector<T> values_of(const T& usual) {
 
 // True if the values of this choice take turns in the combinations of all other choices. Such a choice changes kernels,
 // the bytes of a row, the number of rows, the order of issue or a task of the compute lane, but not which collectives a
-// pass has. A new choice takes part in all combinations unless it is named here.
+// pass has. A new choice takes part in all combinations if it does not keep the bits of results and is not named here.
 bool takes_turns(std::string_view key, const ChoiceFacts& facts) {
   return facts.keeps_bits || key == "wire" || key == "order" || key == "shared" || key == "capacity_padding";
 }
@@ -177,8 +178,9 @@ std::vector<Collective> taken(std::vector<Collective>& from, std::string_view pa
   return taken_if(from, [&](const Collective& c) { return c.of(part); });
 }
 
-// Bytes of a row in each pass and direction. Routing weights travel beside rows of tokens. Under memory reuse, backward
-// sends them beside the gradients, and gets their gradients back.
+// Bytes of a row in each pass and direction. In forward, rows of tokens take routing weights to the experts. In
+// backward, rows of tokens carry weights and the gradients of these weights. Under memory reuse, all rows of backward
+// do so.
 struct RowBytes {
   const MoeSchedule& s;
   int64_t hidden, slots_per_row;
@@ -209,8 +211,8 @@ TaskKind mirror_of(TaskKind kind) {
   return kind;  // the mirror of an all-to-all is an all-to-all; replicated rows are summed by all ranks in both passes
 }
 
-// Returns the exchanges of rows in one pass by chunk, with bytes as numbers of rows. If `fold` is true, the chunks are
-// added up.
+// Returns the exchanges of rows in one pass by chunk, with numbers of rows instead of bytes. If `fold` is true, the
+// chunks are added up.
 std::map<int, std::vector<Collective>> by_chunk(const std::vector<Collective>& exchanges, PassKind pass,
                                                 const RowBytes& bytes, bool fold) {
   std::map<int, std::vector<Collective>> all;
@@ -241,7 +243,7 @@ void expect_equal_collectives(const std::vector<Collective>& forward, const std:
 }
 
 // Checks the collectives that have no mirror, each for the reason that the function states, and removes them from both
-// passes. What remains are the exchanges of rows with the experts.
+// passes. Only the exchanges of rows with the experts remain.
 void take_exceptions(std::vector<Collective>& forward, std::vector<Collective>& backward, const RowBytes& bytes,
                      const Mesh& m) {
   const MoeSchedule& s = bytes.s;
@@ -300,7 +302,7 @@ void expect_mirrors(std::vector<Collective> forward, std::vector<Collective> bac
   for (const Collective& c : backward) issued[1].push_back(name(c));
   EXPECT_EQ(issued[0], issued[1]) << "both passes issue their exchanges in the order of the schedule";
   // The phases of a return (Parm's SAA) mirror one all-to-all. Joined rows are sent in the first chunk that computes
-  // them and return in the last one.
+  // them, and return in the last chunk that computes them.
   const bool fold = bytes.s.returns_in_phases() || bytes.s.joins_rows();
   const auto of_forward = by_chunk(forward, PassKind::forward, bytes, fold);
   auto of_backward = by_chunk(backward, PassKind::backward, bytes, fold);
@@ -353,7 +355,7 @@ TEST_P(EverySchedule, BackwardMirrorsForward) {
 }
 INSTANTIATE_TEST_SUITE_P(, EverySchedule, testing::ValuesIn(meshes), [](const auto& i) { return i.param.name; });
 
-// The test above would be empty if a rule refused all schedules with a value.
+// The test above would skip a value of a choice if a rule refused all schedules with this value.
 TEST(EveryScheduleOfAMesh, IncludesEveryValueOfEveryChoice) {
   std::vector<MoeSchedule> all;
   for (const Mesh& m : meshes) std::ranges::copy(schedules_of(m), std::back_inserter(all));

@@ -112,7 +112,8 @@ TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
   EXPECT_EQ(t.pass.letters(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
 }
 
-// Returns the number of threads that experts may use in each computing task, under compute_share 0.5 of `threads`.
+// Returns the number of threads that experts may use in each computing task, with a compute_share of 0.5 and `threads`
+// threads.
 std::vector<int> threads_of_experts(const ep::RoutingOptions& options, int threads, bool shared = false) {
   EchoOnOneRank t(options);
   std::vector<int> seen;

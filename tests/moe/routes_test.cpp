@@ -38,7 +38,7 @@ moe::PassSettings settings_of(const ep::ExpertGroups& groups) {
   return settings;
 }
 
-// Returns the token of each slot row, by the slot row of each slot.
+// Returns the token of each slot row. Inverts the map from slots to slot rows.
 std::vector<int64_t> inverse_of_rows(const moe::Routes& routes) {
   std::vector<int64_t> tokens(routes.plan.counts.slots(), -1);
   const std::vector<int64_t> rows = routes.plan.indices.rows.to_vector<int64_t>();

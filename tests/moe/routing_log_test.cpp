@@ -1,4 +1,5 @@
-// Log of the experts that a run's tokens chose, read under other row numbers than those at which they were recorded.
+// Log of the experts that a run's tokens chose. Choices are read with row numbers that differ from the recorded row
+// numbers.
 #include "layers/moe/router/routing_log.h"
 
 #include <gtest/gtest.h>

@@ -115,7 +115,7 @@ TEST(RoutingOverride, ZipfDiffersBySeed) {
   EXPECT_NE(ids_of(7), ids_of(8));
 }
 
-// Extremely small weights must not make the search run past the end.
+// Extremely small weights must not make the search run past the last expert.
 TEST(RoutingOverride, ZipfOfAnExtremeExponentRemainsInRange) {
   moe::MoeConfig c = config(moe::Routing::zipf);
   c.zipf_exponent = 300, c.top_k = 6;

@@ -81,7 +81,7 @@ TEST(Schedules, TwoStepsAreRefusedOnNodesWithUnequalRanks) {
             "all-to-all, but the all-to-all of rank 0 has 3 + 1 = 4 ranks on 2 nodes; legal here: direct");
 }
 
-// Ranks in such groups would issue different numbers of tasks.
+// Ranks of a group with two levels and ranks of a group without them would issue different numbers of tasks.
 TEST(Schedules, TwoStepsAreRefusedIfOnlySomeGroupsHaveTwoLevels) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 0, 0, 0, 1, 1}),
             "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks to be placed on nodes "

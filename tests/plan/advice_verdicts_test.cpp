@@ -34,7 +34,8 @@ Cluster cluster_of_4_ranks() {
   return cluster;
 }
 
-// Chooses a schedule for `keys` on 4 ranks from predictions alone, and calls `check` with the comparison of the choice.
+// Chooses a schedule for `keys` on 4 ranks from predictions alone. Calls `check` with the comparison of this schedule
+// with the papers' advice.
 void compare_choice(std::vector<std::string> keys, const std::function<void(const telemetry::ChoiceMetrics&)>& check) {
   const Scratch folder;
   std::ofstream(folder / "cluster.yaml") << to_yaml(cluster_of_4_ranks());

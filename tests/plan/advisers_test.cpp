@@ -112,8 +112,8 @@ TEST(Advisers, MontaChoosesTheChunksOfItsOwnAlgorithm) {
   EXPECT_EQ(s.chunks, best);
 }
 
-// With `rows: token`, a rank gets one row of a token, even if several of the token's experts are on it. The advisers
-// that price no collective but all-to-alls advise as for rows of slots on a link that is faster in proportion.
+// With `rows: token`, a rank gets one row of a token, even if several of the token's experts are on it. Some advisers
+// price only all-to-alls. Their advice equals the advice for rows of slots on a link that is faster in proportion.
 TEST(Advisers, CountTheRowsThatAreSent) {
   AdvisedLayer l = layer();
   l.top_k = 8;
@@ -168,8 +168,8 @@ TEST(Advisers, EpsDividesExpertsOnlyWithinItsConditions) {
   EXPECT_EQ(costly.chunk_by, ChunkBy::none);
 }
 
-// All products take 2 * 4096 * 512 * 1024 / 1e11 s, 43 ms. A call of 0.5 ms makes two groups 1% slower, and four groups
-// 3.4%, which is above the paper's limit e1. A call of 2 ms also makes two groups too slow.
+// The products take 2 * 4096 * 512 * 1024 / 1e11 s = 43 ms in all. A call of 0.5 ms makes two groups 1% slower, and
+// four groups 3.4%, which is above the paper's limit e1. A call of 2 ms also makes two groups too slow.
 TEST(Advisers, EpsKeepsExpertsTogetherWhereProductsOfSmallGroupsAreSlow) {
   AdvisedLayer l = layer();
   const Rates r = rates(sampled(1e-6, 1e9), sampled(1e-6, 1e10));
@@ -179,8 +179,9 @@ TEST(Advisers, EpsKeepsExpertsTogetherWhereProductsOfSmallGroupsAreSlow) {
   EXPECT_EQ(advised(l, r, "EPS-MoE").chunk_by, ChunkBy::none);
 }
 
-// The share of the latency in the all-to-all, L / (L + X), is 0.115. Four groups would gain most, but take 3 * 0.115
-// more time for communication, which is above the paper's limit e0. Two groups take 0.115 more.
+// The share of the latency in the all-to-all, L / (L + X), is 0.115. Four groups would gain most, but their
+// communication takes longer by a fraction of 3 * 0.115, which is above the paper's limit e0. For two groups, the
+// fraction is 0.115.
 TEST(Advisers, EpsChoosesAmongTheGroupsThatMeetItsConditions) {
   const double sent = 4.0 * 1024 * 512 * 2 * 4 / 2 * 3 / 4, X = sent / 1e9, L = 0.115 / (1 - 0.115) * X;
   const MoeSchedule s = advised(layer(), rates(sampled(L, 1e9), sampled(1e-6, 1e10)), "EPS-MoE");

@@ -20,7 +20,7 @@ const std::vector<std::string> large_batches{"device=cuda", "parallel.zero=1", "
 
 config::Document document() { return config::parse(yaml, "plan.yaml", small_batches); }
 
-// Returns the layout with its memory and its simulated step on two_nodes().
+// Returns the layout that `overrides` give, with its memory and its simulated step on two_nodes().
 PlannedLayout simulated(const std::vector<std::string>& overrides, int64_t world = ranks) {
   return layout_as_is(config::parse(yaml, "plan.yaml", overrides), {}, two_nodes(), {.world = world});
 }
@@ -71,7 +71,8 @@ TEST(WithinMoreMemory, KeepsTheThreeShortestThatAreNotFarTooLarge) {
   EXPECT_EQ(some[2].composed.seconds, 4);
 }
 
-// ZeRO-2 divides the gradients, too, so its state may be small enough although the state of ZeRO-1 is far too large.
+// Under ZeRO-2, ranks also divide the gradients. Therefore the state may be small enough under ZeRO-2 even if it is far
+// too large under ZeRO-1.
 TEST(LargerState, IsAlsoThatOfTheVariantsOfALayout) {
   const PlanCandidate layout{recipe_of(yaml, {"device=cuda", "parallel.zero=1", "recompute=none"}, ranks)};
   const StateBound state(layout.recipe, layers::parameter_counts(layout.recipe.model, {}), two_nodes());

@@ -14,7 +14,7 @@ struct Result {
   std::string device, warning;
 };
 
-// Returns the value of `device` in the recipe for `cluster`, and the warning.
+// Returns the value of `device` that the recipe gets on `cluster`, and the warning.
 Result result_of(const Cluster& cluster, const std::string& recipe) {
   Result result;
   const config::Document document = on_device_of(cluster, "c.yaml", config::parse(recipe, "r.yaml"),

@@ -16,7 +16,8 @@ using schedule::LaneSet;
 using schedule::TaskKind;
 using telemetry::TemporaryFolder;
 
-// Profile of 2 nodes with 4 ranks each. The seconds of every link differ, so that a test sees which link was used.
+// Profile of 2 nodes with 4 ranks each. The seconds of every link differ, so that tests can identify the link that was
+// used.
 const std::string text = R"(measured: {date: "2025-01-01T00:00:00Z", hexad: 0.1.0, nodes: 2, ranks_per_node: 4}
 links:
   - {operation: all_to_all, group: intra, ranks: 2, nodes: 1, points: [[4096, 0.001], [8192, 0.0015]]}
@@ -43,7 +44,8 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error message for `text` with `was` replaced by `is`, without the folder, or "accepted" without error.
+// Replaces `was` by `is` in `text`, and loads the result. Returns the error message without the temporary folder, or
+// "accepted" if there is no error.
 std::string refusal(const std::string& was, const std::string& is) {
   std::string changed = text;
   const size_t at = changed.find(was);
@@ -351,7 +353,7 @@ TEST(Rates, LinkRatesDoNotFallBelowTheirLastPoint) {
 TEST(Rates, ProductRatesDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](double slow) {
     Cluster cluster = load_text(text);
-    // Four experts have 100 x 50 weights. One row of each takes 10,000 FLOPs per expert.
+    // Each of the four experts has 100 x 50 weights. One row of an expert takes 10,000 FLOPs.
     for (MeasuredProduct& p : cluster.products) p.points = {std::vector<Curve::Point>{{4, 4e-6}, {8, slow}}};
     return rates_of(cluster, {.groups = {}}).compute.front().seconds(40000);
   };
@@ -422,7 +424,7 @@ TEST(ClusterRecipes, MeasuredClustersGiveRates) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
     const Cluster cluster = load_cluster(entry.path().string());
-    if (cluster.machine) continue;  // not measured; tested in tests/plan/prices_test.cpp
+    if (cluster.machine) continue;  // prices_test.cpp tests described clusters
     const int64_t nodes = cluster.measured.nodes, ranks = nodes * cluster.measured.ranks_per_node;
     EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"world", ranks, nodes}}})) << entry.path();
     ++files;

@@ -28,9 +28,9 @@ void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   EXPECT_EQ(ranks, 64);
 }
 
-// The layout is from MoNTA, Fig. 12, as the paper's text describes the figure. The order is [TP/SP, EP, CP, PP, DP],
-// and tp 8 is inside nodes of 8 GPUs. Each expert is split over a node. The GPUs of an EP group have the same position
-// in their nodes.
+// The layout is from MoNTA, Fig. 12, as the paper's text describes the figure. The order is [TP/SP, EP, CP, PP, DP].
+// Each group of 8 tp ranks fills a node of 8 GPUs. Each expert is split over a node. The GPUs of an EP group have the
+// same position in their nodes.
 TEST(ContextExpansion, HorizontalGroupsOf64RanksMatchMontaFig12a) {
   const Layout layout({.cp = 2, .tp = 8, .ep = 4}, 64);
   expect_groups(layout, Axis::ep, {{0, 1, 2, 3}, {4, 5, 6, 7}});

@@ -11,7 +11,7 @@
 namespace hexad::plan {
 namespace {
 
-/// Returns seconds for which the best n rises with B: overlap improves with n, and its cost grows with n.
+/// Returns seconds whose best n rises with `batch`: overlap improves with n, and the cost of the overlap grows with n.
 double model_seconds(int64_t batch, int64_t n) {
   return 1e-3 * static_cast<double>(batch) / static_cast<double>(n) + 0.35 * static_cast<double>(n);
 }

@@ -40,7 +40,7 @@ std::vector<TaskGraph> graphs_of_layer(const Recipe& recipe, int ranks, int rank
 
 std::vector<int> one_node(int ranks) { return std::vector<int>(ranks, 0); }
 
-// Returns the first recorded pass of a kind; an empty graph if there is none.
+// Returns the graph of the first recorded pass of a kind, or an empty graph if no pass of this kind was recorded.
 TaskGraph first_pass(const std::vector<PassRecorder::Recording>& passes, schedule::PassKind kind) {
   for (const PassRecorder::Recording& pass : passes)
     if (pass.name.kind == kind) return pass.graph;
@@ -141,7 +141,7 @@ std::vector<schedule::Transfer> transfers_outside(const LayerWork& work) {
   return all;
 }
 
-// A rank sends its counts of 4 experts for each chunk, and their sum, as i64.
+// For each chunk, a rank sends the counts of 4 experts as i64. It also sends the sum of all counts.
 TEST(LayerWork, HasTheExchangeOfCountsOutsideOfTheGraphs) {
   using schedule::TaskKind;
   using schedule::Transfer;
@@ -229,8 +229,8 @@ TEST(LayerWork, IsCompleteAfterACallThatFailedInForward) {
   EXPECT_EQ(work.outside.size(), expected.outside.size());
 }
 
-// In each of the three products of a linear layer, the numbers of FLOPs are equal: forward, input gradients, and weight
-// gradients. With a single stage, the kind of the pipeline has no effect.
+// The three products of a linear layer (forward, input gradients, weight gradients) have equal numbers of FLOPs. With a
+// single stage, the kind of the pipeline has no effect.
 TEST(LayerWork, LeavesOutTheWeightGradientsThatThePipelineDelays) {
   const auto flops = [](Overrides overrides, int ranks) {
     for (const char* more : {"parallel.ep=2", "model.moe.shared_experts=1", "model.layers=4"})

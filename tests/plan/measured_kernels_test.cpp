@@ -104,7 +104,7 @@ TEST(AttentionCurves, AreChosenByHeadSizeThenPassThenHeads) {
 }
 
 TEST(AttentionCurves, AreUsedForTheirElementOnly) {
-  // A product of 16 rows with 1000 weights takes 1e-4 s. Attention has half its rate.
+  // A product of 16 rows with 1000 weights takes 1e-4 s. Attention has half the product's rate.
   EXPECT_DOUBLE_EQ(Prices(load_text(text)).attention({.dtype = Dtype::bf16, .flops = 32000}), 2e-4);
 }
 

@@ -32,10 +32,10 @@ inline std::vector<std::string> measured(const std::vector<std::string>& more) {
 }
 
 /// Time at which the other ranks take part in operations.
-/// - prompt: when their programs reach the operation. A rank whose peers were faster frees the tensors of the operation
-///   earlier than the estimate assumes.
-/// - late: as the estimate assumes. In collectives, when this rank waits for the collective. In messages and sums
-///   between two pipeline stages, as late as the schedule allows.
+/// - prompt: They take part when their programs reach the operation. If peers are faster than the estimate assumes, a
+///   rank frees the tensors of the operation earlier.
+/// - late: They take part as late as the estimate assumes: in a collective, when this rank waits for it; in a message
+///   or a sum between two pipeline stages, as late as the schedule allows.
 enum class Peers : uint8_t { prompt, late };
 
 /// Returns the largest peaks of five steps on every rank, after a first step that is not measured. With late peers and

@@ -49,7 +49,7 @@ TEST_F(MemoryCheck, RefusesOnlyBeyondTheErrorOfTheEstimate) {
 TEST_F(MemoryCheck, CountsKeysAndValuesOfGeneration) {
   const Recipe recipe = small_recipe({"batch.micro=1"});
   const double need = estimate_evaluation(recipe, extensions_, 1).front().total;
-  // Bytes: keys and values, 2 layers, 2 heads, 4 numbers per head, 8 bytes each.
+  // Bytes of a token: keys and values x 2 layers x 2 heads x 4 numbers per head x 8 bytes.
   constexpr double token = 2 * 2 * 2 * 4 * 8;
   const auto fit_at = [&](double available, int64_t tokens) {
     const auto ranks = on_machines(1, 1, available);
@@ -90,7 +90,7 @@ TEST_F(MemoryCheck, CountsTheLimitOfAControlGroupForItsOwnRanksOnly) {
   for (int64_t r = 0; r < 2; ++r)
     ranks[r].pools.push_back({10 + r, "the limit of control group /", static_cast<int64_t>(need * 1.3)});
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::tight);
-  ranks[1].pools[1].id = 10;  // the same container
+  ranks[1].pools[1].id = 10;  // both ranks are now in one container
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
 }
 

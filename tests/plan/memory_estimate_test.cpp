@@ -76,7 +76,7 @@ TEST_P(MemoryEstimate, IsWithinOnePercentOfTheAllocatorsPeak) {
     EXPECT_LE(static_cast<double>(prompt[rank].peak_total), most) << prompt[rank].table();
     const double least = least_memory(recipe, {}, layout, rank);
     fmt::print("{:<28} rank {}  least {}\n", name, rank, shown(least, prompt[rank].peak_total));
-    // Under gpipe, the two numbers may be extrapolated from different numbers of micro-batches.
+    // Under gpipe, least_memory() and the estimate may extrapolate from different numbers of micro-batches.
     EXPECT_LE(least, train::pipeline_of(recipe).kind == pp::PipelineKind::gpipe ? most : estimate.total);
     EXPECT_GE(static_cast<double>(prompt[rank].peak_total), (1 - allowed) * least) << prompt[rank].table();
     EXPECT_GE(estimate.blocks, estimate.total) << "blocks are rounded up";

@@ -90,7 +90,7 @@ TEST(NearestLayout, ChangesOtherSizesIfFewerRanksAreNotAllowed) {
 TEST(NearestLayout, DividesSequencesIfThereAreMoreRanksThanMicroBatches) {
   const auto layout = nearest("parallel: {ep: 4}\n", 4096);
   ASSERT_TRUE(layout);
-  EXPECT_EQ(layout->ranks, 4096);  // 32 micro-batches x cp
+  EXPECT_EQ(layout->ranks, 4096);  // 32 micro-batches x 128 cp ranks
   EXPECT_EQ(layout->changes, (Changes{{"parallel.cp", "128"}}));
 }
 

@@ -380,7 +380,8 @@ TEST(Plan, IsNeverWorseThanWithoutChanges) {
     r.parallel.order = recipe.parallel.order;
     r.offload = recipe.offload;
     r.schedule.moe = recipe.schedule.moe;
-    // Keeps the overlap of dualpipe_v, which the search may choose only after it has changed schedule.pipeline.overlap.
+    // Under dualpipe_v, the layout's overlap stays: the search may choose dualpipe_v only after a change of
+    // schedule.pipeline.overlap.
     if (r.schedule.pipeline.kind != pp::PipelineKind::dualpipe_v)
       r.schedule.pipeline.overlap = recipe.schedule.pipeline.overlap;
     const double seconds = forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), ranks), prices).seconds;

@@ -112,7 +112,7 @@ TEST(Plan, ReturnsFittingLayoutsBestFirst) {
 }
 
 TEST(Plan, ComparesTheRecipesOwnLayoutEvenIfTheSearchDoesNotTryIt) {
-  // The search tries only powers of two for pp, and a single sequence leaves no other layout of 3 ranks.
+  // The search tries only powers of two for pp. With a single sequence, no other layout of 3 ranks is legal.
   const std::string own = "parallel: {pp: 3}\n";
   const std::string model =
       "model: {layers: 6, hidden: 256, heads: 4, context: 256, vocab: 512}\n"

@@ -16,13 +16,14 @@ namespace {
 
 using namespace plan;
 
-// A measured step: measured over predicted seconds, and its source.
+// Source of a measured step, and its measured seconds divided by its predicted seconds.
 struct Known {
   std::string source;
   double ratio;
 };
 
-// Returns the steps in the lines of `report` that match `pattern`. `known` makes a step of the pattern's groups.
+// Returns the steps in the lines of `report` that match `pattern`. `known` makes a step from the matched groups of a
+// line.
 std::vector<Known> steps_in(const std::string& report, const std::string& pattern,
                             const std::function<Known(const std::smatch&)>& known) {
   std::ifstream in(HEXAD_SOURCE_DIR "/" + report);

@@ -324,7 +324,7 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {4, 2, 2}, 8192), 0.0045);
   EXPECT_DOUBLE_EQ(prices.slowdown(Lane::compute, {Lane::inter}), 0.75);
-  // The largest product takes 1e-4 s for 2 x 16 x 1000 FLOP. Attention has half its rate.
+  // The largest product takes 1e-4 s for 2 x 16 x 1000 FLOP. Attention has half the product's rate.
   EXPECT_DOUBLE_EQ(prices.attention({.dtype = Dtype::f32, .flops = 32000}), 2e-4);
   EXPECT_EQ(prices.nodes(), 2);
   EXPECT_EQ(prices.ranks_per_node(), 2);

@@ -33,7 +33,7 @@ class Draw {
     Drawn d{.ranks = std::stoi(pick({"1", "2", "2", "4", "4", "4"})), .settings = {}};
     std::vector<std::string>& s = d.settings;
     const auto set = [&](const std::string& key, const std::string& value) { s.push_back(key + "=" + value); };
-    int dp = d.ranks;  // data-parallel ranks: what the other axes leave
+    int dp = d.ranks;  // data-parallel ranks, which the other axes leave
     bool has_stages = false;
     for (const char* axis : {"pp", "tp", "cp"}) {
       const int size = dp > 1 && pick({"yes", "no"}) == "yes" ? 2 : 1;
@@ -66,8 +66,8 @@ class Draw {
     set("model.moe.experts", pick({"0", "4", "4", "8"}));
     set("model.moe.shared_experts", pick({"0", "0", "1"}));
     // Under ZeRO-2 and 3, the memory for the gradients of a tied embedding on two stages depends on how late the other
-    // stage is. Estimates are for the latest possible stage. In these runs, no stage is made late; in
-    // memory_estimate_test.cpp, stages are.
+    // stage is. Estimates are for the latest possible stage. In these runs, no stage is made late. The runs of
+    // memory_estimate_test.cpp have late stages.
     const std::string tied = pick({"false", "false", "true"});
     set("model.tied_embedding", has_stages && zero >= "2" ? "false" : tied);
     set("model.mlp_hidden", pick({"96", "256"}));

@@ -37,7 +37,7 @@ TEST(ScheduleChoice, SlowAllToAllSendsEveryTokenOnce) {
 
 TEST(ScheduleChoice, DependsOnLatencyAndBandwidth) {
   const Recipe recipe = open_recipe({"parallel.ep=4"}, {"schedule.moe.trial_share=0"});
-  // Transfers take as long as the experts, so chunks allow both to overlap.
+  // Transfers take as long as the experts, so transfers and experts can overlap well in chunks.
   const double flops = 1e9;
   const auto balanced = predicted_on(machine(1e-9, 2e8, flops), recipe);
   EXPECT_TRUE(balanced.front().is_chunked()) << to_string(balanced.front());
@@ -162,7 +162,7 @@ TEST(ScheduleChoice, PredictionsOfSharedExpertsIncludeTheirTensorParallelTransfe
 }
 
 // Returns the prediction on `cluster` for four ranks on two nodes. The ep group has all ranks. Each tp x cp group has
-// the ranks of a node, which gather ids and scores for the drops of a capacity.
+// the ranks of a node. These ranks gather ids and scores to find the tokens that exceed the capacity.
 ScheduleCandidate predicted_with_capacity(const plan::Cluster& cluster) {
   const Scratch folder;
   std::ofstream(folder / "cluster.yaml") << plan::to_yaml(cluster);
@@ -201,7 +201,8 @@ TEST(ScheduleChoice, PredictionsNameTheLinksThatTheyAssume) {
   for (const std::string& link : links) EXPECT_TRUE(link.ends_with(" of tp x cp, 2 ranks, within a node")) << link;
 }
 
-// The ep group of ranks 0 and 1 is on one node, and that of ranks 2 and 3 on two. Every rank predicts all ranks.
+// The ep group of ranks 0 and 1 is on one node, and the ep group of ranks 2 and 3 is on two nodes. Every rank predicts
+// the times of all ranks.
 TEST(ScheduleChoice, EveryRankHasTheMeasuredLinksOfAllGroups) {
   const Scratch folder;
   std::ofstream(folder / "cluster.yaml") << plan::to_yaml(plan::default_cluster(2, 2));
@@ -217,7 +218,7 @@ TEST(ScheduleChoice, EveryRankHasTheMeasuredLinksOfAllGroups) {
            {.node_of_rank = {0, 0, 0, 1}});
 }
 
-// The first ep group has three ranks on each of two nodes, the second one two ranks on each of three nodes.
+// The first ep group has three ranks on each of two nodes. The second ep group has two ranks on each of three nodes.
 TEST(ScheduleChoice, EveryRankHasTheMeasuredLinksOfAllLevels) {
   const Scratch folder;
   std::ofstream(folder / "cluster.yaml") << plan::to_yaml(plan::default_cluster(5, 3));

@@ -244,7 +244,7 @@ TEST(StepForecast, UpdateCountsOnceAndIsShorterIfRanksShareIt) {
   EXPECT_GT(longer.busy, 1.5 * whole.busy);
 }
 
-// If the profile was measured with two ranks that shared a core, the only rank of this job is twice as fast.
+// The only rank of this job is twice as fast if the profile was measured with two ranks that shared a core.
 TEST(StepForecast, AJobWithFewerRanksThanTheProfileHasMoreCores) {
   const auto seconds = [](std::optional<int64_t> cores) {
     const Recipe r = recipe_of(

@@ -80,7 +80,7 @@ TEST(StepRecord, CountsTheOperationsOfProducts) {
   const double tokens = static_cast<double>(recipe.batch.global * m.context), hidden = static_cast<double>(m.hidden);
   const double kv = hidden * static_cast<double>(m.kv_heads.value_or(m.heads)) / static_cast<double>(m.heads);
   const double layer = 2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * 96;
-  // Each element of a weight is used in three products, with two operations per token in each.
+  // Each element of a weight is used in three products, with two operations per token in each product.
   EXPECT_DOUBLE_EQ(flops, 6 * tokens * (2 * layer + hidden * static_cast<double>(m.vocab)));
 }
 
@@ -326,7 +326,7 @@ TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
   EXPECT_EQ(std::get<device::MemoryWork>(update->work).dtype, base::Dtype::bf16) << "the dtype of the states";
 }
 
-// On a CPU, lanes of memory reuse copy while the rank's thread computes, unless they run inline.
+// On a CPU, lanes of memory reuse copy while the rank's thread computes, if the lanes have threads.
 TEST(StepRecord, HasTheLanesOfACpuIfLanesHaveThreads) {
   const auto lanes_of = [](const std::string& overlap, const std::string& threads) {
     Recipe recipe = recipe_with({"parallel.ep=2", "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens",

@@ -11,7 +11,7 @@
 namespace hexad::tests {
 
 /// Treatment of a floating-point result that is mostly zero: it has at least four elements, and more than half of them
-/// are zero. Such a result proves little, so it is a failure unless the test expects zeros.
+/// are zero. Such a result proves little, so it is a failure if the test does not expect zeros.
 enum class Zeros : uint8_t { mistrusted, expected };
 
 /// Returns a description of the first difference, or an empty text. Different shapes and dtypes are differences. An

@@ -1,4 +1,4 @@
-// Copy of a matrix that ends at a protected page: an access past its end crashes the test.
+// Copy of a matrix that ends at a protected page: an access past the end of the copy crashes the test.
 #pragma once
 
 #include <sys/mman.h>

@@ -33,7 +33,7 @@ using Function = std::function<std::vector<Value>(Tape&, const std::vector<Value
 /// - a tape in Mode::forget computes the same bits, and delayed weight gradients change no bit of any gradient;
 /// - weight gradients replace stale memory the first time and add the second time;
 /// - gradient_ready is called once for each used parameter;
-/// - no gradient of at least four elements is mostly zero, unless `options.zeros` expects zeros.
+/// - no gradient of at least four elements is mostly zero (not checked if `options.zeros` expects zeros).
 void gradcheck_all(Lab& lab, const std::vector<Tensor>& inputs, const Function& f, const GradcheckOptions& options,
                    std::source_location where);
 

@@ -13,8 +13,8 @@ namespace hexad::tests {
 
 class Guarded {
  public:
-  /// Makes a tensor [rows, columns] with `right` elements of the band after each row. The tensor is strided unless
-  /// `right` is 0.
+  /// Makes a tensor [rows, columns] with `right` elements of the band after each row. The tensor is strided if `right`
+  /// is not 0.
   Guarded(int64_t rows, int64_t columns, base::Dtype dtype, device::Device device, int64_t right = 0)
       : rows_(rows), row_bytes_((columns + right) * base::size_of(dtype)), used_(columns * base::size_of(dtype)) {
     block_ = tensor::Tensor::empty({rows + 2 * band, columns + right}, dtype, device);

@@ -36,7 +36,7 @@ class Lab {
     return values(v, {static_cast<int64_t>(v.size())});
   }
   /// Adds a parameter of random values with a standard normal distribution. The memory of its gradient holds NaN until
-  /// a contribution replaces it.
+  /// a contribution replaces the NaN.
   Parameter& parameter(Shape shape, Dtype dtype = Dtype::f64);
 
   Stream& stream() { return context.compute(); }

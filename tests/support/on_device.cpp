@@ -27,8 +27,8 @@ device::ContextOptions on_test_device(device::ContextOptions options) {
 }
 
 Tensor to_host(const Tensor& t) {
-  // These tensors are returned without use of their context. An undefined tensor has none, and a contiguous host tensor
-  // may have outlived its context.
+  // These tensors are returned without use of their context. An undefined tensor has no context, and the context of a
+  // contiguous host tensor may no longer exist.
   if (!t.defined() || (t.storage()->on_host() && t.contiguous())) return t;
   if (!t.storage()->on_host()) {
     Tensor dense = t;

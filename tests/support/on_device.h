@@ -16,7 +16,7 @@ device::ContextOptions on_test_device(device::ContextOptions options = {});
 /// Returns the values of `t` as a contiguous tensor in host memory. Returns `t` itself if `t` already is a contiguous
 /// tensor in host memory, or is undefined. `t` may be strided.
 tensor::Tensor to_host(const tensor::Tensor& t);
-/// Overwrites a contiguous tensor. `values` must have its type and number of elements.
+/// Overwrites a contiguous tensor. `values` must have the tensor's type and number of elements.
 template <class T>
 void assign(const tensor::Tensor& t, const std::vector<T>& values) {
   base::require(static_cast<int64_t>(values.size()) == t.numel(), "[test] assign() got ", values.size(),

@@ -1,4 +1,5 @@
-// Recomputation, offloading, interruption and a start from the weights of another run must not change any bit.
+// Recomputation, offloading, interruption and a start from the weights of another run must not change any bit of the
+// results.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -71,7 +71,7 @@ TEST(Deterministic, RecipesSettingReachesEveryAttentionCall) {
                                                              {2, {"parallel.cp=2", "parallel.cp_kind=ulysses"}}}) {
     SCOPED_TRACE(overrides.empty() ? "one rank" : overrides.back());
     const Asked yes = asked_in_a_step(true, ranks, overrides), no = asked_in_a_step(false, ranks, overrides);
-    EXPECT_GE(yes.with_choice, 2 * 4 * 2);  // layers, micro-batches, forward and backward
+    EXPECT_GE(yes.with_choice, 2 * 4 * 2);  // 2 layers x 4 micro-batches x (forward and backward)
     EXPECT_EQ(yes.without, 0);
     EXPECT_EQ(no.with_choice, 0);
     EXPECT_EQ(no.without, yes.with_choice);

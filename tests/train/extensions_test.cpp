@@ -21,7 +21,8 @@ namespace {
 
 const comm::SelfGroup self;
 
-// Router that chooses the experts of a token by the token's id. A gate of two products computes their weights.
+// Router that chooses the experts of a token by the token's id. A gate of two products computes the weights of these
+// experts.
 class ByToken final : public moe::Router {
  public:
   ByToken(const moe::RouterSpec& s, const Builder& b)

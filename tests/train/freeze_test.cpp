@@ -197,7 +197,7 @@ TEST(Freeze, Bf16WeightsAreSavedAndReadInAnotherLayout) {
   EXPECT_EQ(checkpoint.record("head.weight", io::Kind::main).dtype, Dtype::f32);
 }
 
-// Frozen parameters have no rests. They are saved in bf16, and trained parameters as f32 main weights.
+// Frozen parameters have no rests, and are saved in bf16. Trained parameters are saved as f32 main weights.
 TEST(Freeze, RestsOfMainWeightsGiveBitwiseTheSameRunAndCheckpoint) {
   const auto recipe = [](const std::string& main_weights, const Scratch& scratch) {
     return frozen_recipe({"train.precision=bf16", "parallel.ep=2", "parallel.zero=1", "run.dir=" + scratch.path(),

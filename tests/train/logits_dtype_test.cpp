@@ -54,7 +54,7 @@ TEST(Bf16Logits, LossOfTheFirstStepAgreesForEveryDivisionOfTheVocabularyAndWithP
     const double expected = losses(recipe, 1).front();
     const double allowed = rounded_step_tolerance(Dtype::bf16, recipe.batch.global * recipe.model.context,
                                                   recipe.model.layers) /
-                           8 * expected;  // as verify allows for losses
+                           8 * expected;  // the tolerance of `hexad verify` for losses
     EXPECT_NEAR(losses(recipe_with("bf16", one), 1).front(), expected, allowed);
     const double divided = losses(recipe_with("bf16", tensors), 1, 2).front();
     EXPECT_NEAR(divided, expected, allowed);

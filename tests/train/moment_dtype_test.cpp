@@ -94,7 +94,7 @@ TEST(Bf16Moments, CheckpointLoadsIntoARunWithTheOtherDtype) {
   EXPECT_GT(moments, 0);
 }
 
-// With one micro-batch per rank, levels 0 and 1 of ZeRO are bitwise identical.
+// With one micro-batch per rank, levels 0 and 1 of ZeRO give bitwise identical results.
 TEST(Bf16Moments, RunContinuesBitwiseWithRepartitionedStates) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     const auto recipe = [](int zero, const char* offload) {

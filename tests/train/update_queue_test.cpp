@@ -54,8 +54,8 @@ Extensions hooked(const std::function<Hooked::Before()>& before) {
   return extensions;
 }
 
-// Makes updates slow, so that the next forward overtakes an update unless it waits. Kernels of the CUDA double are slow
-// without this.
+// Makes updates slow, so that a forward that fails to wait for an update overtakes the update. Kernels of the CUDA
+// double are slow, so a small tensor suffices there.
 Hooked::Before slow() {
   return [memory = Tensor()](Stream& stream, std::span<const Slice> slices) mutable {
     const Device device = slices.front().main.device();
@@ -82,8 +82,8 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class Overlap : public testing::TestWithParam<Case> {};
 
-// A step with overlap begins while the update of the previous step runs. The steps in order run before, so that nothing
-// gives an update time to end.
+// A step with overlap begins while the update of the previous step runs. The steps without overlap run first, because
+// work between two steps with overlap would give the update time to end.
 TEST_P(Overlap, EqualsUpdatesInOrderBitwiseAtEveryLevelOfZero) {
   const Case& c = GetParam();
   const Extensions extensions = hooked(slow);
@@ -148,9 +148,10 @@ bool ends(const Event& event) {
   return event.done();
 }
 
-// The first parameter is in the bucket that is updated first. The second update is stopped, because the second step
-// frees the clipping factor of the first step. The work after the second step includes so many small tensors that one
-// of them gets any factor's memory that was freed. It would wait if this memory was freed after the update was issued.
+// The first parameter is in the bucket that is updated first. The test stops the second update, because the second step
+// frees a clipping factor: that of the first step. After the second step, the test makes so many small tensors that one
+// of them gets the memory of any freed factor. This tensor would wait for the stopped update if the factor was freed
+// after the update was issued.
 TEST(UpdateQueue, NextForwardBeginsBeforeTheUpdateEnds) {
   if (test_device() != DeviceKind::emulated) GTEST_SKIP() << "needs a queue that the test can stop";
   const comm::SelfGroup self;

@@ -58,7 +58,7 @@ Trajectory run_under(const Case& c, int64_t zero, const std::vector<std::string>
 
 class Zero : public testing::TestWithParam<Case> {};
 
-// Levels sum over ranks by different operations, which all sum in rank order.
+// The levels sum over ranks by different operations. All of these operations sum in rank order.
 TEST_P(Zero, EveryLevelEqualsLevel0BitwiseWithOneMicroBatch) {
   const std::string one = cat("batch.global=", 2 * GetParam().dp);
   const Trajectory whole = run_under(GetParam(), 0, {one});

@@ -16,7 +16,7 @@ const double rounding = base::tolerance(base::Dtype::f64, 16);
 using Points = std::vector<config::Curve::Point>;
 
 TEST(Efficiency, IsExactForALinkWithLatencyAndRate) {
-  // A link with 50 us and 1 GB/s of a theoretical 1 GB/s has the efficiency V/(V + 50 KB).
+  // A link with a latency of 50 us reaches its theoretical rate of 1 GB/s. Its efficiency is V/(V + 50 KB) for V bytes.
   const auto of = [](double volume) { return volume / (volume + 5e4); };
   const config::Curve measured = Points{{1e4, of(1e4)}, {1e5, of(1e5)}, {1e7, of(1e7)}};
   for (const double volume : {1e4, 3e4, 1e5, 2e6, 1e7})
@@ -59,7 +59,7 @@ TEST(FitOfACurve, IsExactForALinkWithLatencyAndRate) {
 }
 
 TEST(FitOfACurve, ShowsTheErrorOfALineForABurst) {
-  // A shaper passes 128 KB immediately, and the rest at 25 MB/s. No straight line fits these times.
+  // A shaper passes 128 KiB immediately, and the rest at 25 MB/s. No straight line fits these times.
   Points times;
   for (double bytes = 16384; bytes <= 1 << 20; bytes *= 2)
     times.push_back({bytes, 1e-4 + std::max(0.0, bytes - 131072) / 25e6});

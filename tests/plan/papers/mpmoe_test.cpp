@@ -136,7 +136,7 @@ TEST(Mpmoe, ReuseCostsMatchTable2) {
   check(Reuse::s4, 0, input, again);
 }
 
-/// Returns speeds that reach half of the peak at some volume, so that many chunks are slow.
+/// Returns a machine whose speeds are half of the peak at a certain volume. Small chunks are therefore slow.
 Machine machine(double comm, double comp, double mem) {
   const auto with_latency = [](double peak, double half) {
     std::vector<config::Curve::Point> points;

@@ -1,6 +1,6 @@
-// Direction and order of MPMoE's Figs. 14 and 15, and of EPS-MoE's Tables 5 and 7, by the simulator: graphs of an MoE
-// layer on the meta device, with prices of the papers' clusters as recipes/clusters describes them. Experts get equal
-// loads. Seconds are not compared with the papers' values.
+// Compares the direction and the order of results with MPMoE's Figs. 14 and 15 and EPS-MoE's Tables 5 and 7. The
+// simulator runs graphs of an MoE layer on the meta device, with prices of the papers' clusters as recipes/clusters
+// describes them. Experts get equal loads. Seconds are not compared with the papers' values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -140,13 +140,13 @@ TEST(PaperFigures, LargerBatchesHaveMoreMicroBatchesOnMpmoesCluster) {
 }
 
 TEST(PaperFigures, NoStrategyOfMpmoeIsTheFastestOnAnyNumberOfGpus) {
-  // Fig. 15, of which these observations hold here:
+  // These observations of Fig. 15 hold here:
   // - every strategy takes longer than keeping T_DI and T_M;
   // - S4 is faster than S2 on 32 and on 64 GPUs;
   // - with more GPUs, all-to-alls take longer. S4, which sends T_DI again, is then slower than S3;
   // - the size of the batch does not change the order.
-  // In the paper, S1 and S2 are the fastest on 8 GPUs. They are not here: with the data sheet's rates, copying T_M over
-  // PCIe takes longer than a chunk's products in bf16.
+  // In the paper, S1 and S2 are the fastest on 8 GPUs. Here, S1 and S2 are not the fastest: with the data sheet's
+  // rates, copying T_M over PCIe takes longer than a chunk's products in bf16.
   const Prices prices = prices_of("mpmoe-adira");
   for (const int64_t tokens : {8192, 16384})
     for (const int ranks : {8, 32, 64}) {
@@ -174,8 +174,8 @@ Layer deepseek(int64_t expert_hidden, int64_t top_k, int64_t tokens, int ranks) 
   return {5120, expert_hidden, 20 * ranks, top_k, "swiglu", tokens, ranks};
 }
 
-// Returns the seconds of forward with `groups` groups of experts, without copies on a GPU. Groups of one expert need
-// fewer copies than larger groups, and the paper's kernels are products and all-to-alls.
+// Returns the seconds of forward with `groups` groups of experts. Copies on a GPU do not count, because the paper's
+// kernels are only products and all-to-alls, and because groups of one expert need fewer copies than larger groups.
 double forward_seconds(const Layer& layer, const Prices& prices, int64_t groups, std::string_view gemms,
                        std::string_view wire = "model") {
   const int64_t in_a_call = gemms == "dense" ? 1 : 20 / groups;
@@ -186,9 +186,9 @@ double forward_seconds(const Layer& layer, const Prices& prices, int64_t groups,
 }
 
 TEST(PaperFigures, FiveGroupsAreTheFastestInTable5) {
-  // Rows 2, 7 and 9 of Table 5 (DenseGemm), on four GPUs: 5 groups are the fastest. 20 groups are faster than one for
-  // many rows of an expert. For 256 rows, they are slower in the paper; here, they only gain less. Rows 8 and 10: fp8
-  // on the wire is faster.
+  // Rows 2, 7 and 9 of Table 5 (DenseGemm), on four GPUs: 5 groups are the fastest. 20 groups are faster than one if an
+  // expert has many rows. With 256 rows, 20 groups are slower than one in the paper; here, they only gain less than
+  // with more rows. Rows 8 and 10: fp8 on the wire is faster.
   const Prices prices = prices_of("eps-h800");
   constexpr int64_t top_k = 4;                   // an expert then gets a fifth as many rows as a GPU has tokens
   std::map<int64_t, double> of_five, of_twenty;  // gains, by the rows of an expert
@@ -212,8 +212,8 @@ TEST(PaperFigures, FiveGroupsAreTheFastestInTable5) {
 }
 
 TEST(PaperFigures, TwoGroupsGainFromTable7sTokensOn) {
-  // Table 7: from about 1,700 tokens on 8 GPUs on, two groups are faster than one, by 3.5 to 9.4%. With few tokens,
-  // they gain nearly nothing, because smaller all-to-alls and products are less efficient.
+  // Table 7: from about 1,700 tokens on 8 GPUs on, two groups are faster than one, by 3.5 to 9.4%. With few tokens, two
+  // groups gain nearly nothing, because smaller all-to-alls and products are less efficient.
   const Prices prices = prices_of("eps-h800");
   const auto gain = [&](int64_t tokens) {
     const Layer layer = deepseek(1536, 6, tokens / 8, 8);

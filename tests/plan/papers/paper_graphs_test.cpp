@@ -72,7 +72,7 @@ struct Line {
   TimeCurve curve() const { return TimeCurve::linear(alpha, per_second); }
 };
 
-// Returns the rates of a machine whose links, other than those that are added, take nearly no time.
+// Returns the rates of a machine whose links take nearly no time. Callers may add slower links.
 Rates machine(const Line& products, const Line& copies) {
   Rates rates;
   rates.compute.fill(products.curve());
@@ -92,7 +92,8 @@ struct Compared {
   double form, simulated;
 };
 
-// Expects that the simulator orders two schedules like their closed forms, if these differ by more than `tolerance`.
+// Expects that the simulator orders two schedules like their closed forms, if the forms differ by more than
+// `tolerance`.
 void expect_same_order(const std::vector<Compared>& all, double tolerance, const std::string& what) {
   for (const Compared& a : all)
     for (const Compared& b : all)
@@ -102,8 +103,8 @@ void expect_same_order(const std::vector<Compared>& all, double tolerance, const
       }
 }
 
-// Links of Parm's collectives, for `width` ranks in a tensor-parallel group, which share the width of their experts,
-// and two ep ranks. N_MP and N_ESP are `width`.
+// Links of Parm's collectives, for two ep ranks and tensor-parallel groups of `width` ranks. The ranks of a
+// tensor-parallel group share the width of their experts. N_MP and N_ESP are `width`.
 struct ParmLinks {
   int width;
   Line direct;               // EP&ESP-AlltoAll
@@ -248,9 +249,9 @@ bool copies_input(mpmoe::Reuse r) { return r == mpmoe::Reuse::s1 || r == mpmoe::
 bool copies_activations(mpmoe::Reuse r) { return r == mpmoe::Reuse::s1 || r == mpmoe::Reuse::s2; }
 
 // Returns the times of a micro-batch with `products` matrix products of the rank's only expert. `sends` is the number
-// of all-to-alls to the experts, and `ep` the number of their ranks. All micro-batches of a rank share one buffer of
-// T_M, which is copied before the next micro-batch is computed (forward) or after the previous one was computed
-// (backward). In Figure 8, this copy runs beside C. Here, its time counts as part of C.
+// of all-to-alls to the experts, and `ep` the number of ranks with experts. All micro-batches of a rank share one
+// buffer of T_M. T_M is copied before the next micro-batch is computed (forward), or after the previous one was
+// computed (backward). In Figure 8, this copy runs beside C. Here, its time counts as part of C.
 MicroBatch micro_batch(const mpmoe::Layer& l, const Streams& m, mpmoe::Reuse reuse, double n, double products,
                        double sends, double ep) {
   const double rows = l.k * l.B / n;
@@ -310,8 +311,8 @@ TEST(PaperGraphs, PassesOfMpmoeTakeTheTimesOfItsParadigms) {
             return phases(of.operations.M > 0 ? with_copies : Paradigm::no_copies, of.operations, g.n, {}).seconds();
           };
           // The copy of the first chunk's or of the last chunk's T_M may overlap with an all-to-all. Without memory
-          // reuse, results return before the weight gradients of their chunk. The form counts both as work that delays
-          // a return.
+          // reuse, results return before the weight gradients of their chunk. The form counts these copies and weight
+          // gradients as work that delays a return.
           const auto hidden_at_ends = [](const MicroBatch& of) {
             return 2 * (of.copies_of_activations + of.weight_gradients);
           };

@@ -113,7 +113,7 @@ TEST(Parm, PlacementHasTheCaseOfThePaper) {
 
 TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
   // Case 2: ESP-AllGather uses links inside the node, EP-AlltoAll uses links between nodes, and EP&ESP-AlltoAll uses
-  // both.
+  // links of both kinds.
   const Loads two = loads({.N_EP = 8, .N_ESP = 4, .ranks_per_node = 4, .inner = Inner::esp}, 32);
   EXPECT_EQ(two.AG_ESP.link(), "intra");
   EXPECT_EQ(two.AR_ESP.link(), "intra");

@@ -48,7 +48,7 @@ class SharedMemoryLimit {
 /// Returns the maximum bytes of shared memory of a block.
 size_t shared_memory_limit();
 
-/// Sets the next result of cudaGetLastError on this thread, unless `error` is cudaSuccess. Returns `error`.
+/// Sets the next result of cudaGetLastError on this thread to `error`, if `error` is not cudaSuccess. Returns `error`.
 cudaError_t set_last_error(cudaError_t error);
 /// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
 /// Runtime calls that use streams or events of the device, allocate its memory, or wait for it return

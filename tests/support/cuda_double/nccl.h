@@ -3,8 +3,8 @@
 // As in NCCL, a collective blocks its stream until the streams of all ranks of the communicator have reached it. A
 // message blocks its stream until the peer's stream has reached the matching call. A waiting operation occupies thread
 // blocks (CTAs) of its device. Operations of several communicators may together need more thread blocks than the device
-// has. Then ranks that launch these operations in different orders can hang. Ranks that launch operations in different
-// orders on one stream always hang.
+// has. Ranks that launch such operations in different orders can hang. Ranks that launch operations in different orders
+// on one stream always hang.
 //
 // With NCCL_LAUNCH_ORDER_IMPLICIT=1, the operations of a device begin in the order of their launches, even if they
 // belong to different communicators and streams. An operation does not wait for the end of earlier operations of other
@@ -12,8 +12,8 @@
 //
 // In a blocking communicator, ranks are connected by the first collective, and by the first message in each direction
 // of a pair. The host then waits until the other ranks launch the matching operation. Connections take memory of the
-// device (nccl_buffers.h). To allocate this memory, the host waits for all work of the device. Without enough memory,
-// the launch fails.
+// device (nccl_buffers.h). To allocate this memory, the host waits for all work of the device. The launch fails if the
+// device has too little memory.
 //
 // Collectives hang if the ranks call different collectives, or if only some ranks' buffers are registered. Messages
 // hang if they have no receiver, or if the receiver expects another size. Sums are rounded at every step. As in NCCL's

@@ -101,8 +101,8 @@ bool NcclBuffers::connect(const Place& at, const std::vector<NcclCall>& calls) {
   for (const Side& side : fresh.sides)
     more += side.receives ? receive_side : side.to_node ? send_side_to_node : send_side;
   more += static_cast<int64_t>(fresh.networks.size()) * in_pages(message_channels(at) * network_channel);
-  // Each rank of a node reduces a part of the elements. For each channel and each of two directions, this rank has a
-  // buffer for the part of every rank of its node.
+  // Each rank of a node reduces a part of the elements. For each channel and for each of two directions, this rank has
+  // one buffer for each rank of its node.
   if (fresh.multicast) more += in_pages(2 * multicast_step * steps * at.channels * at.ranks_here());
   if (!charge(at.device, more)) return false;
   sides_.merge(fresh.sides);

@@ -36,8 +36,8 @@ NcclSidePtr make_side(const std::shared_ptr<Clique>& clique, int rank, int devic
   return side;
 }
 
-// Calls `finish`, which waits for the other ranks. If the communicator is blocking, calls `finish` here. Otherwise
-// calls `finish` on another thread, and the result becomes the state of the side.
+// Calls `finish`, which waits for the other ranks. If the communicator is blocking, calls `finish` on this thread.
+// Otherwise calls `finish` on another thread, and the result becomes the state of the side.
 template <class F>
 ncclResult_t complete(Lock& lock, const NcclSidePtr& side, const F& finish) {
   if (side->is_blocking()) return finish(lock);
@@ -50,7 +50,7 @@ ncclResult_t complete(Lock& lock, const NcclSidePtr& side, const F& finish) {
   return ncclInProgress;
 }
 
-// Ends a communicator. With `faults`, each buffer that is still registered counts as a fault.
+// Ends a communicator. If `faults` is true, counts a fault for each buffer that is still registered.
 void end(ncclComm_t comm, bool faults) {
   if (faults) nccl_registry().registration_faults += static_cast<int64_t>(comm->side->registered.size());
   comm->side->registered.clear();

@@ -15,8 +15,8 @@
 
 namespace hexad::cuda_double {
 
-/// One rank's side of a communicator. The ncclComm handle and the launched operations share its ownership. Guarded by
-/// the mutex of nccl_world().
+/// One rank's side of a communicator. The ncclComm handle and the launched operations share the ownership of the side.
+/// Guarded by the mutex of nccl_world().
 struct NcclSide {
   static constexpr int default_ctas = 32;
   std::shared_ptr<Clique> clique;

@@ -65,7 +65,7 @@ CUresult get_device(CUdevice* device, int ordinal) {
 
 std::atomic<int64_t> reserved = 0;
 
-// The function whose next call fails, and its error. The name is empty if none fails.
+// The function whose next call fails, and its error. The name is empty if no call is to fail.
 struct Failing {
   std::string function;
   CUresult error = CUDA_SUCCESS;

@@ -28,7 +28,7 @@ const std::string golden = HEXAD_SOURCE_DIR "/tests/golden/separate_gate_and_up"
 Recipe golden_recipe(const ParallelConfig& parallel = {}) {
   Recipe r = load_recipe(config::load(golden + "/recipe.yaml"), Registry(), 0);
   r.parallel = parallel;
-  r.distributed.bucket_bytes = 1;  // a bucket for each parameter, so that ZeRO splits each of them
+  r.distributed.bucket_bytes = 1;  // each parameter has its own bucket, so that ZeRO splits every parameter
   return r;
 }
 
@@ -69,7 +69,7 @@ bool owns_part_of_a_gate_or_up(const TrainingRun& run) {
       const Stack& stack = e.parameter->spec().stack;
       if (stack.names.empty()) continue;
       const Shape& shape = e.parameter->shape();
-      int64_t one = 1;  // elements of a gate, or an up, of one expert
+      int64_t one = 1;  // elements of the gate or of the up of one expert
       for (int dim = stack.dim + 1; dim < shape.rank(); ++dim) one *= shape[dim];
       const FlatRange share = bucket.share(e);
       if (!share.empty() && (share.begin % one != 0 || share.end % one != 0)) return true;

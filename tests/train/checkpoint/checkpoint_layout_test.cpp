@@ -153,7 +153,7 @@ TEST(CheckpointLayouts, NanWeightIsNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000001"));
 }
 
-// A save computes main weights from rests, which needs memory.
+// A save needs memory, because it computes main weights from rests.
 TEST(CheckpointLayouts, LackOfMemoryForASavedTensorIsNoNumericError) {
   const Scratch scratch;
   TrainingRun run(small_recipe({"run.dir=" + scratch.path(), "train.precision=bf16", "optim.main_weights=rest",

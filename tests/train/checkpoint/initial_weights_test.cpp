@@ -166,7 +166,7 @@ TEST(InitialWeights, ReadNoStoredDataTwice) {
   const Keys three_parts{"model.moe.expert_hidden=4", "model.moe.experts=6", "model.moe.top_k=3", "model.bias=true"};
   EXPECT_EQ(reads_at_start(from_dense, split + three_parts),
             reads_at_start(from_dense, copy + Keys{"model.bias=true"}) + layers * divided * (3 - 1));
-  constexpr int stored = 4, by_expert = 3;  // stored experts; gate_up.weight, down.weight and router.weight
+  constexpr int stored = 4, by_expert = 3;  // number of stored experts; gate_up.weight, down.weight and router.weight
   EXPECT_EQ(reads_at_start(from_moe, copy + Keys{"model.moe.experts=8", "model.moe.top_k=4"}),
             reads_at_start(from_moe, {}) + layers * by_expert * (stored - 1));
 }

@@ -68,7 +68,7 @@ class MixedRuns {
     EXPECT_GT(digests.size(), 10u);
     return digests;
   }
-  /// Returns the numbers of sequences in data.json.
+  /// Returns the number of sequences of each dataset in data.json.
   Counts seen_by(const std::string& run) const {
     Counts counts;
     const auto json = nlohmann::json::parse(data::read_file(folder_ / (run + "/data.json")));

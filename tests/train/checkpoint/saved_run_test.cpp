@@ -51,7 +51,7 @@ TEST(SavedRun, IsReadBackUnchanged) {
   EXPECT_EQ(saved_layout(checkpoint), describe(recipe.parallel, 1));
 }
 
-// hexad export follows train.init_from from another working directory.
+// hexad export may read the model of train.init_from from another working directory.
 TEST(SavedRun, StartIsSavedAsAnAbsolutePath) {
   const Scratch folder;
   const Recipe recipe = small_recipe({"train.init_from=some/model"});
@@ -84,7 +84,7 @@ TEST(SavedRun, DefaultsToNoScheduleAndShuffledDocuments) {
   EXPECT_EQ(saved_shuffle(checkpoint), "documents");
 }
 
-// Wrong contents of a manifest with a valid digest. This program never writes them.
+// Wrong contents of a manifest with a valid digest. This program never writes such contents.
 struct Wrong {
   void (*read)(const io::Checkpoint&);
   std::string io::RunState::*member;

@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t sequences = 3, context = 16;
 
 // Makes the micro-batches that begin with sequences 0 and 3 on a meta device. The first is made from sequences. If
-// `like_first` is true, the second is made like the first, without values. Otherwise it is also made from sequences.
+// `like_first` is true, the second is made like the first, without values. If `like_first` is false, the second is also
+// made from sequences.
 struct Made {
   Made(device::DeviceKind stands_for, ContextRank rank, int64_t blocks, std::optional<int64_t> chunk, bool like_first)
       : run(std::make_shared<device::MetaRun>(stands_for)) {

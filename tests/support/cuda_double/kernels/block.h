@@ -1,4 +1,4 @@
-// Threads of a launch's blocks, as fibers of one host thread that meet where kernels synchronise.
+// Threads of a launch's blocks. They are fibers of one host thread, and wait for each other where kernels synchronise.
 #pragma once
 
 #include <vector_types.h>

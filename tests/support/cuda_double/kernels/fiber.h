@@ -18,7 +18,7 @@ class Fiber {
 
   /// Runs the body until it suspends itself or returns.
   void resume();
-  /// Switches back to the caller of resume(). Called by the body.
+  /// Switches back to the caller of resume(). The body calls this function.
   void suspend();
 
  private:

@@ -20,7 +20,7 @@
 
 #undef __shared__
 #ifdef __SANITIZE_ADDRESS__
-#define __shared__ static  // the sanitizer guards it; one kernel runs at a time
+#define __shared__ static  // the sanitizer guards static variables; one kernel runs at a time
 #else
 #define __shared__ static thread_local
 #endif

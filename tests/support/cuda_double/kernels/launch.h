@@ -23,8 +23,8 @@ struct LaunchShape {
 /// Kernels that the devices have loaded. Thread-safe.
 class LoadedKernels {
  public:
-  /// Loads a kernel. The first call for a kernel on a device waits for the device's earlier work, as CUDA may, unless
-  /// kernels are loaded early (Settings).
+  /// Loads a kernel. The first call for a kernel on a device waits for the device's earlier work, as CUDA may. The
+  /// call does not wait if kernels are loaded early (Settings).
   void load(uint64_t kernel, int device);
 
  private:
@@ -36,14 +36,14 @@ class LoadedKernels {
 /// - if the thread has not chosen the device of the stream;
 /// - if a card could not run the grid or its blocks, because they are empty or too large;
 /// - if the kernel needs more shared memory than the larger of 48 KiB and the limit set by allow_shared().
-/// Returns without waiting for the kernel. The first launch of a kernel on a device waits for the device's earlier
-/// work, unless kernels are loaded early (Settings). CUDA may also wait, to load the kernel.
+/// Returns without waiting for the kernel. However, the first launch of a kernel on a device waits for the device's
+/// earlier work if kernels are not loaded early (Settings). CUDA may also wait, to load the kernel.
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread);
 /// Sets the dynamic shared memory that a kernel may use. Returns cudaErrorInvalidValue for more than a block can have.
 cudaError_t allow_shared(const void* kernel, size_t bytes);
 
-/// Throws std::logic_error, which names `kernel`, unless `p` is null, device memory or pinned memory. A card's kernel
-/// would fault at other memory.
+/// Throws std::logic_error, which names `kernel`, if `p` points to host memory that is not pinned. A card's kernel
+/// would fault at such memory.
 void check_pointer(std::string_view kernel, const void* p);
 
 /// Calls check_pointer() for a kernel's argument that is a pointer, or for the pointer `data` that it contains.
