@@ -319,8 +319,8 @@ TEST(CrossEntropyLoss, NeedsLessMemoryThanTwoBlocksOfLogits) {
   EXPECT_LT(peak, 2 * block * vocab * 8);
 }
 
-// Logits in f32 take four bytes, and their gradient in bf16 two. Logits in bf16 take two bytes together with their
-// gradient.
+// A logit in f32 takes four bytes, and its gradient in bf16 takes two bytes. A logit in bf16 and its gradient share two
+// bytes.
 TEST(CrossEntropyLoss, LogitsInBf16TakeAThirdOfTheMemoryOfABlock) {
   Lab lab;
   constexpr int64_t rows = 64, hidden = 2, vocab = 4096, block = 32;

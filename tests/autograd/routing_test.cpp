@@ -116,7 +116,8 @@ TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
 INSTANTIATE_TEST_SUITE_P(
     Rules, ChooseExperts,
     testing::Values(Case{"softmax", {}, 6}, Case{"softmax_raw", {.top_k = 3, .normalize = false, .scale = 2.5}, 6},
-                    // Not normalised, because a weight that is normalised over one expert is one for all logits.
+                    // The weights are not normalised, because a weight that is normalised over one expert is one for
+                    // all logits.
                     Case{"softmax_top_1_raw", {.top_k = 1, .normalize = false}, 5},
                     Case{"softmax_above_the_floor", {.top_k = 2, .normalize_floor = 0.4}, 6},
                     Case{"softmax_below_the_floor", {.top_k = 2, .normalize_floor = 0.7, .scale = 2.5}, 6},

@@ -130,7 +130,7 @@ TEST(Judge, RanksWithWholeCoresOfTwoHyperthreadsAreNoFinding) {
   ranks[0].facts.cores = {0, 2}, ranks[0].facts.hyperthreads = {{2, 0}};
   ranks[1].facts.cores = {1, 3}, ranks[1].facts.hyperthreads = {{3, 1}};
   EXPECT_TRUE(judge(ranks, {}).empty());
-  for (RankReport& rank : ranks)  // not bound, with as many physical cores as ranks
+  for (RankReport& rank : ranks)  // the ranks are not bound; there are as many physical cores as ranks
     rank.facts.cores = {0, 1, 2, 3}, rank.facts.hyperthreads = {{2, 0}, {3, 1}};
   EXPECT_TRUE(judge(ranks, {}).empty());
 }

@@ -146,7 +146,7 @@ test_unreachable_hosts_are_omitted() {
     expect_text log "${host#*:} $HEXAD train tiny.yaml"
     [ "${host%%:*}" != c ] || expect_count 1 err "elastic.sh: a, b: './reach.sh HOST true' fails"
   done
-  echo 'a slots=0' >>hosts # answers, but is excluded because it has no slots
+  echo 'a slots=0' >>hosts # this host answers, but is excluded because it has no slots
   printf '%s\n' a b c >up
   expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 4 bash -c "$(fake 0)" - '{ranks}' '{nodes}' '{hosts}' \
     "$HEXAD" train tiny.yaml

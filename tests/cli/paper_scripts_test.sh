@@ -7,8 +7,8 @@
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
 # `copy_scripts`: makes a copy of the scripts in the folder `copy`. The testbed of the copy runs the command without
-# nodes,
-# and `profile` writes a cluster file without measurements. Every start of a program adds a line to the file `starts`.
+# nodes, and `profile` writes a cluster file without measurements. Every start of a program adds a line to the file
+# `starts`.
 copy_scripts() {
   mkdir -p copy/tools/testbed copy/recipes
   cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
@@ -103,8 +103,7 @@ test_mpmoe_compares_exchanges_alone() {
   expect_text err "--bytes has '1000', expected multiples of 4096, the bytes of a row"
 }
 
-# The first start ends in the middle of the second layer. A layer that lacks one of its search
-# rows is measured again.
+# The first start ends in the middle of the second layer. A layer that lacks one of its search rows is measured again.
 test_mpmoe_measures_only_missing_layers() {
   copy_scripts
   {
@@ -216,7 +215,7 @@ STAND_IN
 }
 
 # `expect_interrupted`: calls `call` three times. Expects the first call to fail, and the second call to start programs.
-# Expects the third call to start none, and to print the same tables as the second.
+# Expects the third call to start no program, and to print the same tables as the second.
 expect_interrupted() {
   expect 9 call
   local before

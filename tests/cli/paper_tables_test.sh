@@ -168,8 +168,8 @@ STAND_IN
   expect_text err "has rows of other settings: layers 60, seed 1"
 }
 
-# Makes a copy of the scripts, with fake versions of the testbeds and the programs. The measuring program fails at its
-# fourth start, which is the second one that measures, in the middle of its second layer. O1 takes half of the baseline's
+# Makes a copy of the scripts, with fake versions of the testbeds and the programs. The fourth start of the measuring
+# program, the second start that measures, fails in the middle of its second layer. O1 takes half of the baseline's
 # time. Chunks take a quarter more or less than O1.
 test_monta_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
@@ -407,8 +407,8 @@ test_priority_prints_its_stored_rows() {
 }
 
 test_monta_step_compares_with_the_paper() {
-  # Arguments: schedule; seconds of the step, its passes, a forward, a layer, as predicted, exchanges of a forward,
-  # all-to-alls, exchanges; bytes of ep.
+  # Arguments: the schedule; the seconds of the step, of its passes, of a forward, of a layer, of a layer as predicted,
+  # of the exchanges of a forward, of all-to-alls, and of all exchanges; the bytes of ep.
   step_row() {
     printf '2x70B\t1\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t0.1\t100\t5000000' "${@:1:9}"
     printf '\t0\t0\t0\t0\t0\t0\t%s\t0\t0' "${10}"

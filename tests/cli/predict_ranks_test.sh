@@ -29,8 +29,8 @@ test_zero_rounds_measure_nothing() {
   expect_no_text out 'measured ms'
 }
 
-# Under context parallelism, the tp x cp ranks gather scores for the drops of a capacity. The profile of one rank has no
-# links; that of two ranks has all. No profile has products of f64.
+# Under context parallelism, the tp x cp ranks gather scores to apply the capacity. The profile of one rank has no
+# links. The profile of two ranks has all links. No profile has products of f64.
 test_measurements_that_the_profile_lacks_are_named_once() {
   local keys=(tiny.yaml parallel.cp=2 model.moe.capacity_factor=1 schedule.moe.chunk_by=auto)
   local lacks='c.yaml lacks some links, which are predicted like those of a default machine: '

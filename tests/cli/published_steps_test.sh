@@ -131,7 +131,8 @@ test_coverage_uses_the_rows_of_other_sources() {
     made+=("A-$i m$i h100-dgx 1 settings 100 - - B - $((60 + 2 * i))")
     made+=("B-$i n$i h100-dgx 1 settings 100 - - B - $((101 + 2 * i))")
   done
-  # The interval of A is 0.64 to 1.36, and that of B is 1.05 to 1.77. So 17 of A and 17 of B are in the other's interval.
+  # The interval of A is 0.64 to 1.36, and the interval of B is 1.05 to 1.77. So 17 rows of A are in the interval of B,
+  # and 17 rows of B are in the interval of A.
   expect 0 rows "${made[@]}"
   expect_text out "coverage: intervals from the rows of other sources contain 34 of 78 rows"
 }

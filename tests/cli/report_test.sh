@@ -79,7 +79,7 @@ test_time_and_size_of_a_checkpoint_are_in_log_metrics_and_report() {
 test_before_the_first_save_the_disk_is_measured() {
   expect 0 "$HEXAD" validate tiny.yaml run.dir=new/run
   expect_text out "checkpoint (estimate)" "writes to $PWD at" "measured now"
-  # The speeds are a range. The times are also a range, unless both ends are printed alike.
+  # The speeds are a range. The times are also a range if the printed values of both ends differ.
   grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s( to [0-9.]+ m?s)? \(one process writes to [^ ]+ at [^ ]+ .B/s to [^ ]+ .B/s, and" out ||
     failed "the estimate has no range: $(cat out)"
   expect_nothing_at new

@@ -275,7 +275,7 @@ test_elastic_script_continues_without_a_lost_node() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# The ranks that are left notice the lost node after 10 s, Slurm after 60 s.
+# The ranks that are left notice the lost node after 10 s. Slurm notices the lost node after 60 s.
 test_script_for_many_nodes_is_requeued_before_slurm_notices_a_lost_node() {
   all=($(nodes))  # not local: the trap runs after the function
   trap 'bring_back "${all[1]}"' EXIT

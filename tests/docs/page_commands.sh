@@ -36,7 +36,8 @@ lines_of_blocks() {
     block == "terminal" { if (sub(/^\$ /, "", text)) commands_of(text); else print "output\t" text }'
 }
 
-# Reads the table. Sets handling["PAGE LINE"] to the entry of a line, and handling["PAGE *"] to that of a whole page.
+# Reads the table. Sets handling["PAGE LINE"] to the entry of a line, and handling["PAGE *"] to the entry of a whole
+# page.
 read_command_table() {
   local line page="" entry='^(run|exit [0-9]+)( \+ .+| s/.+)?$|^not run: .|^no command$'
   declare -gA handling=()

@@ -15,7 +15,7 @@ constexpr Layout strided = Layout::strided_rows;
 // number of threads of the CUDA kernel's blocks.
 int64_t pairs_of_head(const Trial& r) { return std::min<int64_t>(r.size.width, 264); }
 
-// Rotates the elements of each head except for the last `behind`.
+// Rotates the elements of each head except for the last `behind` elements.
 void rotary(K k, Trial& r, Direction direction, int64_t behind = 0) {
   constexpr int64_t context = 19;
   const int64_t t = r.size.rows, pairs = pairs_of_head(r), c = 2 * pairs + behind;

@@ -12,7 +12,8 @@ constexpr int64_t heads = 4, key_heads = 2;
 
 int64_t size_of_head(const Trial& r) { return std::min<int64_t>(r.size.width, 65); }
 
-// Zeroes the elements of each head of x[T, H, C] whose index is at least `size`, unless `size` is 0. Returns x.
+// Zeroes the elements of each head of x[T, H, C] whose index is at least `size`. Zeroes nothing if `size` is 0. Returns
+// x.
 Tensor with_zeros(const Tensor& x, int64_t size) {
   if (size == 0 || size >= x.dim(2)) return x;
   reference::Array a = reference::load(x);
@@ -26,8 +27,8 @@ struct Problem {
   AttentionShape shape;
   Tensor q, k, v, first, last;
 
-  // Makes random operands of shape s. Heads have size.width elements, but at most 65. If `documents`, divides the
-  // sequences into documents.
+  // Makes random operands of shape s. Heads have size.width elements, but at most 65. Divides the sequences into
+  // documents if `documents` is true.
   Problem(Trial& r, AttentionShape s, bool documents) : shape(s) {
     const int64_t c = size_of_head(r);
     shape.scale = 1 / std::sqrt(static_cast<double>(c));

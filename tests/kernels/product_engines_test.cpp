@@ -121,8 +121,7 @@ TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
 
 TEST_P(PairUnits, AreBitwiseIdenticalForAnyCutAndThreads) {
   // A single thread holds the sums of bf16 results for many rows. With several threads, each thread holds the sums for
-  // fewer rows. Rows of a left operand are read in place, unless the operand is transposed. A transposed operand is
-  // packed.
+  // fewer rows. A left operand that is not transposed is read in place, row by row. A transposed operand is packed.
   const int64_t rows = 800, outputs = 700, inputs = 1100;
   const Tensor x = random(rows, inputs), across = random(inputs, rows), w = random(outputs, inputs);
   for (const Unit unit : pair_units())

@@ -82,7 +82,7 @@ void keys(K k, Trial& r) {
   }
 }
 
-// Returns n - 1, n - 2, ..., 0. With `some_missing`, every fifth number is replaced by -1.
+// Returns n - 1, n - 2, ..., 0. Every fifth number is replaced by -1 if `some_missing` is true.
 Tensor places_for(Trial& r, int64_t n, bool some_missing) {
   std::vector<int64_t> at;
   for (int64_t i = 0; i < n; ++i) at.push_back(some_missing && i % 5 == 2 ? -1 : n - 1 - i);

@@ -67,8 +67,8 @@ class Trial {
   Tensor update(Shape shape, Dtype type, int64_t terms = 1);
   /// Returns uninitialised memory that is not compared, for example for values that forward keeps for backward.
   Tensor scratch(Shape shape, Dtype type) { return Tensor::empty(shape, type, device_); }
-  /// Permits floating outputs of more than four elements in which more than half are zero. Otherwise, difference()
-  /// reports them.
+  /// Permits floating outputs in which more than half of the elements are zero. Without this call, difference() reports
+  /// such outputs if they have more than four elements.
   void expect_zeros() { zeros_expected_ = true; }
 
   Dtype acc() const { return accumulator_dtype(dtype); }

@@ -20,8 +20,8 @@ class CallOperands {
     ++number_;
     add_operand(operand, kernels::is_out<Argument>);
   }
-  /// Throws std::logic_error if the kernel has changed a tensor that is not marked, unless the tensor begins at the
-  /// address of an output. The message names the kernel and the number of the operand. Operand 1 follows the stream.
+  /// Throws std::logic_error if the kernel has changed a tensor that neither is marked nor begins at the address of an
+  /// output. The message names the kernel and the number of the operand. Operand 1 follows the stream.
   void require_marked_writes(const kernels::EntryName& kernel) const;
 
  private:
