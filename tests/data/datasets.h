@@ -12,7 +12,7 @@ namespace hexad::data {
 using Ids = std::vector<int32_t>;
 
 /// Returns a dataset of documents with the given lengths. Ids count up from 0, so a token's id is its position in the
-/// file. With `mask_odd_ids`, odd ids are not targets.
+/// file. Odd ids are not targets if `mask_odd_ids` is true.
 inline std::shared_ptr<const TokenDataset> dataset_of(const std::vector<int>& lengths, bool mask_odd_ids = false) {
   const ScratchFolder folder;  // the dataset keeps its file open after the folder is removed
   TokenDatasetWriter writer(folder / "x.hxd", 65536, {}, mask_odd_ids);

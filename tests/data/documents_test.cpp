@@ -51,7 +51,7 @@ TEST(DocumentSplitter, WhiteSpaceBeforeALongTextIsKeptAndWhiteSpaceAloneIsEmpty)
   EXPECT_EQ(joined, spaces + "words");
 }
 
-// 257 MiB of zeros. The mapping takes almost no memory unless the zeros are copied.
+// 257 MiB of zeros. The mapping takes almost no memory if the zeros are not copied.
 struct Zeros {
   size_t size = size_t{257} << 20;
   void* bytes = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

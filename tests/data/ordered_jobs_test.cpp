@@ -18,7 +18,7 @@ namespace {
 
 using Jobs = OrderedJobs<int, int>;
 
-// Returns the item, for multiples of seven after a delay.
+// Returns the item. Waits before it returns a multiple of seven.
 int slow_copy(int item) {
   if (item % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
   return item;

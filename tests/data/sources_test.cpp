@@ -10,8 +10,8 @@ namespace {
 
 using namespace data;
 
-// Source whose sequence i has the ids first + i, first + i + 1, ... Calls `spoil`, unless it is empty, to change each
-// sequence.
+// Source whose sequence i has the ids first + i, first + i + 1, ... Calls `spoil` to change each sequence, if `spoil`
+// is not empty.
 class Counting final : public Source {
  public:
   using Spoil = std::function<void(int64_t index, const Row& row)>;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr Digest tokenizer_digest{1, 2};
 
-// Writes three documents: tokens 0..9, no token, and tokens 10..14. With `mask`, token 12 is not a target. Returns the
-// path.
+// Writes three documents: tokens 0..9, no token, and tokens 10..14. Token 12 is not a target if `mask` is true. Returns
+// the path.
 std::string write_sample(const ScratchFolder& folder, int64_t vocab = 300, bool mask = false) {
   const std::string path = folder / "train.hxd";
   TokenDatasetWriter writer(path, vocab, tokenizer_digest, mask);
@@ -98,7 +98,7 @@ TEST(TokenDataset, ChangeSinceTheCheckpointIsNamed) {
   expect_contains(message, "the checkpoint was trained on the file with fingerprint " + before.to_string());
 }
 
-// Applies `damage` to the bytes of the sample file. Returns the error message of opening it.
+// Applies `damage` to the bytes of the sample file. Returns the error message of opening the damaged file.
 std::string opening_damaged(const std::function<void(std::string&)>& damage,
                             DatasetCheck check = DatasetCheck::everything) {
   const ScratchFolder folder;

@@ -94,7 +94,7 @@ std::string message_of(const F& call) {
   }
 }
 
-// A change of the schedule may ask for threads while lanes still have work, for example copies of updated weights.
+// A change of the schedule may request threads while lanes still have work, for example copies of updated weights.
 TEST_F(EmulatedDevice, LanesWithPendingWorkRemainIfThreadsAreWanted) {
   Gate gate;
   lane(Lane::copy).launch({}, [&] { gate.wait(); });

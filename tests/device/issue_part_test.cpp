@@ -218,8 +218,8 @@ TEST(IssuePart, RepetitionsCountMemory) {
   allocator.deallocate(kept, 1000, Category::activation);
 }
 
-// Records a kernel on lane compute and a kernel on lane copy. Lane copy waits for lane compute or, if `waits_for_call`,
-// for the event of a call of the program.
+// Records a kernel on lane compute and a kernel on lane copy. Lane copy waits for the event of a call of the program if
+// `waits_for_call` is true, and for lane compute if it is false.
 IssuePart recorded(Rank& r, int64_t bytes, bool waits_for_call) {
   IssuePart part;
   r.log.start_part(part);

@@ -84,7 +84,7 @@ TEST(Event, IsDoneOnlyAfterItHasReleasedItsOwners) {
   const auto owner = [&](std::shared_ptr<const void> next) {
     return std::shared_ptr<int>(new int(1), [&done, &e, next](const int* p) {
       done.push_back(e.done());
-      if (next) e.keep(next);  // an owner that comes meanwhile
+      if (next) e.keep(next);  // this owner is added while the event releases its owners
       delete p;
     });
   };

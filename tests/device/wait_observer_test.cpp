@@ -16,7 +16,8 @@
 namespace hexad::device {
 namespace {
 
-// Logs each call: 'b' for blocked(), 'r' for resumed(). blocked() then calls `when_blocked` once, unless it is empty.
+// Logs each call: 'b' for blocked(), 'r' for resumed(). After that, blocked() calls `when_blocked` if it is not empty,
+// and makes it empty.
 class Log final : public WaitObserver {
  public:
   void blocked() override {

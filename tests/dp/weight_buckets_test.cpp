@@ -161,8 +161,8 @@ TEST(WeightBuckets, UpdatesInARowDoNotMix) {
           {.jitter = {.seed = seed_of_delays, .max_delay = std::chrono::microseconds(300)}, .watchdog_seconds = 20});
 }
 
-// Updates the weights on the context's queue for updates, which first writes to `slow` for some time before it fills
-// the owned weights of a bucket with `value`.
+// Updates the weights on the context's queue for updates. For each bucket, this queue first writes to `slow` for some
+// time, and then fills the owned weights with `value`.
 void fill_beside(Model& m, double value, const Tensor& slow) {
   const auto& fill = kernels::kernels(m.context).pointwise.fill;
   m.weights->update_beside(m.stream(), m.context.updates(), [&](const dp::Bucket& bucket) {

@@ -145,7 +145,7 @@ Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row 
 // With `counted`, the kernels receive the number of documents.
 enum class Documents { none, uncounted, counted };
 
-// Runs attention on two sequences of 200 positions. Unless `documents` is none, each sequence has three documents.
+// Runs attention on two sequences of 200 positions. Each sequence has three documents if `documents` is not none.
 void attention(K k, Trial& r, Heads h, bool causal, Documents documents, bool deterministic) {
   constexpr int64_t sequences = 2, positions = 200, rows = sequences * positions;
   constexpr std::array<int64_t, 4> borders{0, 1, 100, positions};

@@ -93,7 +93,7 @@ Tensor state(const Optimizer& optimizer, const Parameter& p, std::string_view ki
   return {};
 }
 
-// Factor by which the iterations may amplify rounding: the derivative at zero, to the fifth power.
+// Factor by which the iterations may amplify rounding: the derivative of the polynomial at zero, to the fifth power.
 const double amplification = std::pow(3.4445, 5);
 
 class MuonIn : public testing::TestWithParam<Dtype> {};

@@ -1,4 +1,5 @@
-// Tests run by mpirun: every rank runs every test. They run schedules of all kinds, with messages between processes.
+// Tests run by mpirun: every rank runs every test. The tests run schedules of all kinds, with messages between
+// processes.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/world.h"

@@ -24,7 +24,7 @@ class Executor : public testing::TestWithParam<bool> {
 };
 
 /// Graph in which lane inter computes x + 1, and lane compute then doubles the result. The reverse order gives another
-/// number. With `edge`, the second task depends on the first task.
+/// number. The second task depends on the first task if `edge` is true.
 struct Chain {
   TaskGraph graph;
   std::atomic<int> x = 1;

@@ -74,8 +74,8 @@ TEST_P(Executor, DoesNotYieldWithoutCollectives) {
 }
 
 // Returns the graph of a pass in two chunks. The second chunk waits for its rows, for the return of the first chunk,
-// and for the exchange "other". With `copies`, rows are also copied to their positions and fetched. With `offloads`,
-// rows are copied away while experts compute. Exchanges write their names to `log` when they are issued.
+// and for the exchange "other". If `copies` is true, rows are also copied to their positions and fetched. If `offloads`
+// is true, rows are copied away while experts compute. Exchanges write their names to `log` when they are issued.
 TaskGraph pass_in_chunks(bool copies, bool offloads, std::string& log) {
   TaskGraph g;
   const auto nothing = [](Stream&) { return Event{}; };
@@ -107,7 +107,7 @@ TaskGraph pass_in_chunks(bool copies, bool offloads, std::string& log) {
   return g;
 }
 
-// One rank may need copies while another rank needs none. Both must yield between the same exchanges.
+// One rank may need copies while another rank needs none. Both ranks must yield between the same exchanges.
 TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
   for (const auto& [copies, offloads] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     std::string log;

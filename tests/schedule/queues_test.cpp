@@ -70,7 +70,7 @@ TEST(Queues, SetsOfANodeSlowEachOtherWhileTheyWork) {
   EXPECT_THROW(run_jobs(jobs, {.sets = 4, .sharing = sharing}), std::logic_error);
 }
 
-// The burst is 3 s, and no job takes less than 1 s. The last job takes 2 s instead of 4 s, because the queue has rested
+// The burst is 3 s, and no job takes less than 1 s. The last job takes 2 s instead of 4 s, because the queue was idle
 // for 2 s.
 TEST(Queues, RestedQueueSavesItsBurstOnce) {
   const Burst burst{.full = 3, .least = 1};

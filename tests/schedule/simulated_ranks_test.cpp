@@ -148,7 +148,7 @@ TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
 
 TEST(SimulatedRanks, AreNamedWhenTheyDeadlock) {
   std::vector<TaskGraph> graphs(2);
-  // Rank 0 exchanges on ep before tp, rank 1 in the reverse order.
+  // Rank 0 exchanges on ep before tp. Rank 1 exchanges on tp before ep.
   const TaskId d = sends(graphs[0], Lane::inter, "D", 1);
   sends(graphs[0], Lane::intra, "G", 1, {d});
   const TaskId gather = sends(graphs[1], Lane::intra, "G", 1);

@@ -195,7 +195,7 @@ TEST(Simulate, CallerWaitsForPredecessorsWithoutThreads) {
   TaskGraph g;
   const TaskId d = sends(g, Lane::inter, "D0", 4);
   const TaskId second = sends(g, Lane::inter, "D1", 2);
-  sends(g, Lane::intra, "G0", 1, {d});  // issued at 4 s; later tasks are not issued before it
+  sends(g, Lane::intra, "G0", 1, {d});  // issued at 4 s; later tasks are issued after G0
   computes(g, "E", 2);
   computes(g, "F", 1, {second});
   expect_spans(simulate(g, unit_rates(), Drive::caller), {{0, 4}, {4, 6}, {4, 5}, {4, 6}, {6, 7}});

@@ -135,7 +135,8 @@ TEST_P(VocabCrossEntropy, DelayedWeightGradientsAreBitwiseIdentical) {
   });
 }
 
-// Every row's loss is log V, where V is the size of the whole vocabulary. It does not depend on the number of ranks.
+// Every row's loss is log V, where V is the size of the whole vocabulary. The loss does not depend on the number of
+// ranks.
 TEST_P(VocabCrossEntropy, IsTheLogarithmOfTheVocabularyForEqualLogits) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});

@@ -101,7 +101,7 @@ TEST(Meshes, AllToAllMattersIfSomeNodesMakeTwoLevels) {
   EXPECT_FALSE(option_of("all_to_all").matters(MeshSizes{{1, 5, 1, 1, 1, 5, 1}}));
 }
 
-// Six processes on two nodes. Threads of this number have one simulated node.
+// There are six processes on two nodes. Six threads would have one simulated node.
 TEST(Covering, TriesTwoStepsOnTheNodesOfProcesses) {
   const std::vector<int> nodes{0, 0, 0, 1, 1, 1};
   const auto illegal = [&](const Variant& v) -> std::string {

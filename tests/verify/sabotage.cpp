@@ -17,7 +17,7 @@ class WrongGroup final : public ProcessGroup {
         wrong_(std::move(wrong)) {}
   int rank() const override { return right_.rank(); }
   int size() const override { return right_.size(); }
-  // Returns false. Otherwise, ranks could copy rows directly from each other, and start() would not see these copies.
+  // Returns false. If it returned true, ranks could copy rows directly from each other, without calling start().
   bool in_one_process() const override { return false; }
   std::unique_ptr<ProcessGroup> split(int color, int key, comm::TrafficClass traffic, std::string name) const override {
     auto part = right_.split(color, key, traffic, std::move(name));
