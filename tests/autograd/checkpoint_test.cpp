@@ -144,7 +144,7 @@ TEST_F(Checkpoint, WeightTasksRemainDelayed) {
   for (const auto& p : lab.parameters) EXPECT_TRUE(p->has_gradient()) << p->name();
 }
 
-// If the recomputation ran in record mode, layers would count their statistics twice.
+// Layers would count their statistics twice if the recomputation ran in record mode.
 TEST_F(Checkpoint, RunsTheSegmentFirstInForgetModeThenInRecomputeMode) {
   std::vector<Tape::Mode> modes;
   const Segment segment = [&](Tape& t, std::span<const Value> x) {

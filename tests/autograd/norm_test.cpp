@@ -39,11 +39,11 @@ TEST(UnitRmsNorm, DividesEachRowByItsRootMeanSquare) {
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy, Tape::Mode::forget);
   const Tensor x = lab.values<double>({3, 4, 0, -5}, {2, 2});
-  // Both rows have the mean square 12.5. With eps 3.5, they are divided by sqrt(16).
+  // Both rows have the mean square 12.5. Their elements are divided by sqrt(12.5 + 3.5) = 4, because eps is 3.5.
   EXPECT_EQ(values_of(unit_rms_norm(tape, {x}, 3.5).data), (std::vector<double>{0.75, 1, 0, -1.25}));
 }
 
-// With this large eps, a gradient that ignores eps fails the test.
+// A gradient that ignores eps fails the test, because this eps is large.
 TEST(RmsNorm, GradientsWithALargeEpsilonMatchFiniteDifferences) {
   Lab lab;
   Parameter& gain = lab.parameter({5});

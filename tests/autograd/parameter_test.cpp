@@ -170,7 +170,7 @@ TEST(Parameter, WeightsStayWhileAHolderRemains) {
             "[parameter] weights are read before Parameter::hold(); expected hold() first");
 }
 
-// Held weights may still be in flight, so only the stream that reads them waits.
+// hold() does not wait for weights in flight. Only the stream that reads the weights waits.
 TEST(Parameter, HoldingWeightsDoesNotWait) {
   Lab lab;
   const auto p = made(lab, "w");
@@ -185,8 +185,8 @@ TEST(Parameter, HoldingWeightsDoesNotWait) {
   reader->synchronize();
 }
 
-// Storage that keeps the gradients of `all` in the rows of `memory`. If a gradient has only one contribution, this
-// contribution is written to `single`.
+// Storage that keeps the gradients of `all` in the rows of `memory`. The only contribution of a micro-batch to a
+// gradient is written to `single`.
 class SharedGradients final : public GradientStorage {
  public:
   SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)

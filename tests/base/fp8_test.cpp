@@ -57,8 +57,8 @@ TEST(E4m3, RoundTripsEveryCode) {
   }
 }
 
-// Rounding is monotonic. Therefore, the code is constant between two boundaries if it is the same at their inner
-// neighbours.
+// Rounding is monotonic. Therefore, the code is constant between two boundaries if the inner neighbours of both
+// boundaries have the same code.
 TEST(E4m3, RoundsToTheNearestAtEveryBoundaryAndTheMiddleToTheEvenCode) {
   for (int code = 0; code + 1 < finite_codes; ++code) {
     const auto middle = static_cast<float>((value_of(code) + value_of(code + 1)) / 2);  // this value is exact

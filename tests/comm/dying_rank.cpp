@@ -1,5 +1,5 @@
 // Program that world_test.cpp starts under the MPI launcher. The argument names the way in which rank 1 fails or makes
-// a wrong call while other ranks wait for rank 1. With "lost", rank 0 ends first.
+// a wrong call while other ranks wait for rank 1. Rank 0 ends first if the argument is "lost".
 #include <mpi.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 
 using namespace hexad;
 
-// Prints that MPI_Abort was called, waits, and aborts. Without the wait, MPICH's launcher would lose this output,
+// Prints that MPI_Abort was called, waits, and aborts. MPICH's launcher would lose this output without the wait,
 // because the launcher ends at MPI_Abort and does not read the remaining output.
 extern "C" int MPI_Abort(MPI_Comm communicator, int code) {
   std::fprintf(stderr, "MPI_Abort is called\n");

@@ -35,7 +35,7 @@ TEST_P(EngineRanksOf, PassTheChecksOfEveryGroupUnderAnAdversarialNetwork) {
   for (uint64_t seed : {1, 2}) with_engine_ranks(GetParam(), check_all, {.adversary = seed, .engine = small_rounds});
 }
 
-// With direct_ranks = 1, all groups of at least two ranks use the plans of large groups.
+// All groups of at least two ranks use the plans of large groups if direct_ranks is 1.
 TEST(EngineRanks, PassTheChecksOfEveryGroupWithoutDirectMessages) {
   const BlockSizes no_direct_messages{.direct_ranks = 1, .scratch_bytes = 1 << 16};
   const WithBlockSizes sizes(no_direct_messages);

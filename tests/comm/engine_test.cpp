@@ -120,7 +120,8 @@ TEST(CommEngine, ExchangeWithoutRowsDoesNotDelayASum) {
 }
 
 // Messages arrive only at every 300th poll of a rank. While a rank computes, the engine sleeps for up to half a
-// millisecond between polls. If it also slept here, a sum that waits for 300 polls would take more than 0.1 s.
+// millisecond between polls. A sum that waits for 300 polls would take more than 0.1 s if the engine also slept while
+// the rank waits.
 TEST(CommEngine, PollsOftenWhileTheRanksThreadWaitsForALaneThatWaits) {
   constexpr int ranks = 2;
   const auto wires = std::make_shared<Wires>();

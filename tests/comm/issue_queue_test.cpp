@@ -156,7 +156,7 @@ TEST_F(Queue, SendsAndReceivesHaveSeparateWindows) {
   EXPECT_EQ(starts(), "dp3.0");
 }
 
-// If smaller rounds could overtake a round that does not fit, they could keep the window full forever.
+// Smaller rounds could keep the window full forever if they could overtake a round that does not fit.
 TEST_F(Queue, RoundWithoutSpaceBlocksSmallerRoundsOfItsDirection) {
   queue.limit({.round_bytes = piece, .window_bytes = 3 * piece + piece / 2});
   post(TrafficClass::ep, 1, 9);

@@ -26,7 +26,7 @@ TEST(MpiGroup, ExchangesUnevenAndEmptySplits) { check_uneven_splits(world->group
 TEST(MpiGroup, SendsAndReceivesInBothDirections) { check_ring(world->group()); }
 TEST(MpiGroup, GroupsInFlightTogetherDoNotDeadlock) { check_groups_in_flight_together(world->group()); }
 
-// With direct_ranks = 1, all groups of at least two ranks use the plans of large groups.
+// All groups of at least two ranks use the plans of large groups if direct_ranks is 1.
 TEST(MpiGroup, PassesChecksWithoutDirectMessages) {
   const BlockSizes no_direct_messages{.direct_ranks = 1, .scratch_bytes = 1 << 16};
   const WithBlockSizes sizes(no_direct_messages);

@@ -46,7 +46,7 @@ std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&,
   return failures.all();
 }
 
-// Expects at least one failure, and every failure to have this code and to contain all `parts`.
+// Expects at least one failure. Every failure must have this code and contain all `parts`.
 void expect_texts(const std::vector<Error>& failures, ExitCode code, const std::vector<std::string>& parts) {
   ASSERT_FALSE(failures.empty());
   for (const Error& e : failures) {

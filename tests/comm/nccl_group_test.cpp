@@ -233,7 +233,7 @@ TEST(NcclGroup, HasFewerThreadBlocksIfItsLayoutHasManyGroups) {
   expect_blocks(2);
 }
 
-// A send ends only when the peer receives. If both ranks waited for their cards before they receive, they would hang.
+// A send ends only when the peer receives. Both ranks would hang if they waited for their cards before they receive.
 TEST(NcclGroup, UploadsAndFirstLaunchesDoNotWaitForMessagesInFlight) {
   with_cards(2,
              [](const CardWorld& w) {

@@ -35,8 +35,8 @@ struct CardWorld {
   device::ContextOptions place;
 };
 
-/// Runs `body` on `n` ranks, each with its own device. If `failures` is null, a failure of NCCL fails the test.
-/// `node_of_rank` has the node of each rank; empty: all ranks are on one node.
+/// Runs `body` on `n` ranks, each with its own device. A failure of NCCL fails the test if `failures` is null.
+/// `node_of_rank` has the node of each rank. All ranks are on one node if `node_of_rank` is empty.
 void with_cards(int n, const std::function<void(const CardWorld&)>& body, DeviceGroupOptions options = {},
                 Failures* failures = nullptr, std::vector<int> node_of_rank = {});
 

@@ -89,8 +89,8 @@ TEST(Plan, CutsMessagesAtRoundBytesDividedByPeers) {
   }
 }
 
-// Messages to another node share the only link of the receiving rank. If all ranks of a node began with the same rank
-// of the other node, they would all use the link of this rank. The other links would then be idle at first.
+// Messages to another node share the only link of the receiving rank. Therefore, all ranks of a node would use the same
+// link if they began with the same rank of the other node. The other links would then be idle at first.
 TEST(Plan, MessagesToAnotherNodeReachDifferentRanksInEachStep) {
   DeviceContext context;
   constexpr int ranks = 8, of_a_node = 4;

@@ -1,5 +1,5 @@
-// Mistakes planted in plans of collectives and in the use of buffers. With an adversarial network, each mistake changes
-// the results for every tested seed.
+// Mistakes planted in plans of collectives and in the use of buffers. Each mistake changes the results for every tested
+// seed if the network is adversarial.
 #include <gtest/gtest.h>
 
 #include <atomic>

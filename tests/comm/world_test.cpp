@@ -94,8 +94,8 @@ struct Death {
   int status;
   const char* said;  // text that Open MPI's mpirun must print
 };
-// Ways in which rank 1 dies. With `lost`, rank 0 ends first, with the code for a lost peer. The job must still end with
-// rank 1's code.
+// Ways in which rank 1 dies. In the way `lost`, rank 0 ends first, with the code for a lost peer. Even then, the job
+// must end with rank 1's code.
 class DyingRank : public testing::TestWithParam<Death> {};
 INSTANTIATE_TEST_SUITE_P(By, DyingRank,
                          testing::Values(Death{"abort", static_cast<int>(ExitCode::resource), "Exit code:    4"},
@@ -109,7 +109,7 @@ TEST_P(DyingRank, EndsTheJobWithinTenSeconds) {
   const Environment environment(Environment::Values{});
   std::string text;
   const bool killed = GetParam().status == 137;
-  // If a rank was killed, MPICH's launcher returns the number of the signal. Ranks that fail in another way call
+  // MPICH's launcher returns the number of the signal if a signal killed a rank. Ranks that fail in another way call
   // MPI_Abort, whose code becomes the exit code of the job.
   const int status_with_mpich = killed ? SIGKILL : GetParam().status;
   const std::string said_with_mpich = killed ? "(signal 9)" : "MPI_Abort is called";

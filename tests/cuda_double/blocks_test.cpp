@@ -46,8 +46,8 @@ TEST_F(CudaBlocks, NextUserWaitsForThePreviousUser) {
   EXPECT_TRUE(ran);
 }
 
-// Freeing a block records a mark at the end of its users' queues. If more work follows the mark, the mark must not
-// count as the end of the queue.
+// Freeing a block records a mark at the end of its users' queues. The mark must not count as the end of the queue if
+// more work follows the mark.
 TEST_F(CudaBlocks, NextUserWaitsForLaunchesAfterAMark) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});

@@ -31,8 +31,8 @@ struct StepCounts {
 // Part of a run whose waits are counted.
 using Counted = std::function<void(TrainingRun& run, const data::Source& source)>;
 
-// Returns the counts of `counted`, after one training step, which makes objects that are reused later. NCCL connects
-// the ranks, as it does in a job with a card for each rank.
+// Runs one training step, which makes objects that are reused later. Then runs `counted` and returns its counts. NCCL
+// connects the ranks, as it does in a job with a card for each rank.
 StepCounts counts_of(int ranks, std::vector<std::string> overrides, const Counted& counted) {
   overrides.insert(overrides.begin(), {"batch.global=4", "batch.micro=1"});
   if (ranks > 1) overrides.emplace_back("distributed.device_collectives=nccl");
@@ -70,7 +70,7 @@ StepCounts counts_of(int ranks, std::vector<std::string> overrides, const Counte
   return counts;
 }
 
-// Returns the counts of the second step. If `measured` is true, the MoE passes of this step are recorded, and their
+// Returns the counts of the second step. The MoE passes of this step are recorded if `measured` is true, and their
 // times are read after the step.
 StepCounts second_step(int ranks, const std::vector<std::string>& overrides, bool measured = false) {
   return counts_of(ranks, overrides, [&](TrainingRun& run, const data::Source& source) {
@@ -143,8 +143,8 @@ struct Layout {
 };
 void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
 
-// Each of two MoE layers reads `times` times for each of four micro-batches. With tensor parallelism, both tp ranks
-// read for the same micro-batch.
+// Each of two MoE layers reads `times` times for each of four micro-batches. Both tp ranks read for the same
+// micro-batch if there is tensor parallelism.
 Counts for_each_pass(const std::string& name, int64_t times = 1) { return {{name, times * 2 * 4}}; }
 
 const std::string counts = "routing: counts", ids = "routing: ids";

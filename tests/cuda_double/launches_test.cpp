@@ -94,8 +94,8 @@ LaunchCounts without_products(LaunchCounts counts) {
   return counts;
 }
 
-// Counts the launches of an MoE layer, without its products. If schedule.fused is unset, `duels` decide whether the
-// experts are fused.
+// Counts the launches of an MoE layer, without its products. `duels` decide whether the experts are fused if
+// schedule.fused is unset.
 Launches::Counts count_moe_layer(const std::vector<std::string>& overrides, const moe::MoeSchedule& schedule = {},
                                  moe::FusedDuels* duels = nullptr, Dtype dtype = Dtype::f32) {
   Launches l(overrides, dtype);
@@ -145,7 +145,7 @@ TEST(Launches, ExpertsWithGeluScatterNoWeights) {
                                     {"add", 1}}));  // adds up the logits' gradients
 }
 
-// With chunks of experts, the host makes the routing plan, as on several ranks.
+// The experts are divided into chunks. Therefore, the host makes the routing plan, as on several ranks.
 TEST(Launches, SlotRowsAreNotMarkedIfTheirTokensAreKnown) {
   moe::MoeSchedule schedule;
   schedule.chunk_by = moe::ChunkBy::experts, schedule.chunks = 2;

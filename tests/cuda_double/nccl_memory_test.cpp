@@ -90,7 +90,7 @@ std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int mic
   return peaks;
 }
 
-// If a sender frees memory before its tensor is received, the next user of the memory waits for the receiver. This may
+// The next user of memory waits for the receiver if a sender frees the memory before its tensor is received. This may
 // block all ranks (parallel/pp/transfers.h).
 TEST(NcclMemory, PipelineMemoryDoesNotGrowWithMicroBatches) {
   for (const pp::PipelineKind kind : pp::all_kinds())

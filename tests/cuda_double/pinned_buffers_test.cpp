@@ -151,7 +151,7 @@ TEST_F(CudaPinned, OffloadedBlocksAreReusedAndCounted) {
   allocator.deallocate(c, 9000, Category::offload);
 }
 
-// Sizes of routed rows differ in every step, but only few of them may need an allocation.
+// Sizes of routed rows differ in every step, but only a few of these sizes may need an allocation.
 TEST_F(CudaPinned, OffloadedBlocksOfSimilarSizesAreReused) {
   const auto unlimited = std::make_shared<PinnedMemory>(0, 0);
   PinnedAllocator allocator(blocks, unlimited);

@@ -73,7 +73,7 @@ TEST(StepAllocations, AreNoneWithOffloadedStates) {
 }
 
 // Offloaded tensors are in page-locked memory, which a rank takes when it first offloads a tensor of a size. In
-// pipelines, the peer's messages are in flight meanwhile.
+// pipelines, the peer's messages are in flight at this time.
 TEST(StepAllocations, AreOfTheFirstStepWithOffloadedActivations) {
   const std::vector<std::string> offloaded{"offload.activations=true", "offload.min_bytes=0",
                                            "model.moe.routing=balanced"};

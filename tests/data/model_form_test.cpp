@@ -227,7 +227,7 @@ TEST(ModelForm, TemplateThatWritesNoAnswersIsRefused) {
       "has no answer to train on: t.jinja writes no text of its assistant turns; choose a named --chat-form";
   for (const char* source : {"", "Hello", "{% for m in messages %}{{ m.role }}: {{ m.contents }}\n{% endfor %}"})
     EXPECT_EQ(problem_of(form_of(source), conversation(false)), refusal) << source;
-  // If the only answer is empty, the template is not at fault. Readers of records refuse such conversations.
+  // The template is not at fault if the only answer is empty. Readers of records refuse such conversations.
   EXPECT_EQ(problem_of(form_of("Hello"), Turns{{"user", "a", 1}, {"assistant", "", 2}}), "");
 }
 

@@ -170,8 +170,8 @@ double share_of_neighbours_in_one_document(const Source& source, const std::vect
   return same / static_cast<double>(sequences - 1);
 }
 
-// If the sequences of ten equally long documents are in random order, a tenth of the adjacent pairs begin in the same
-// document. In the order of ShuffledDocuments, a document's sequences follow each other.
+// A tenth of the adjacent pairs begin in the same document if the sequences of ten equally long documents are in random
+// order. In the order of ShuffledDocuments, a document's sequences follow each other.
 TEST(ShuffledSequences, NeighboursShareALongDocumentOnlyByChance) {
   const std::vector<int> lengths(10, 1600);
   const int64_t sequences = 2000;

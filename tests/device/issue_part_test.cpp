@@ -27,7 +27,8 @@ class Rank {
   MetaStream compute{Lane::compute, &log}, inter{Lane::inter, &log}, copy{Lane::copy, &log};
 };
 
-// Runs `pass` three times on one rank. On another rank, runs it once and repeats it twice. Compares both logs.
+// Runs `pass` three times on one rank. On another rank, runs `pass` once and repeats its part of the log twice.
+// Compares both logs.
 template <class F>
 void expect_repeats(F&& pass) {
   Rank runs, repeats;
@@ -219,7 +220,7 @@ TEST(IssuePart, RepetitionsCountMemory) {
 }
 
 // Records a kernel on lane compute and a kernel on lane copy. Lane copy waits for the event of a call of the program if
-// `waits_for_call` is true, and for lane compute if it is false.
+// `waits_for_call` is true. Otherwise, lane copy waits for lane compute.
 IssuePart recorded(Rank& r, int64_t bytes, bool waits_for_call) {
   IssuePart part;
   r.log.start_part(part);

@@ -1,4 +1,4 @@
-// Reuse of results of computations on known values, and cases in which they are computed again.
+// Reuse of results of computations on known values, and cases in which these results are computed again.
 #include "framework/device/meta/known_results.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Sums of gradients over the ranks that hold a copy, bucket by bucket, in the same order on all ranks. Under ZeRO, each
-// rank keeps its share of the sums.
+// Sums of gradients over the ranks that hold a copy, bucket by bucket, in the same order on all ranks. Each rank keeps
+// its share of the sums under ZeRO.
 #include "parallel/dp/gradient_buckets.h"
 
 #include <gtest/gtest.h>
@@ -130,8 +130,8 @@ TEST(GradientBuckets, RoundedSumsContainEveryMicroBatchOfAStep) {
         });
 }
 
-// Several contributions of a micro-batch are summed in f32. 256 + 3 * 0.5 is 257.5, which bf16 rounds to 258. If the
-// sum were rounded after each addition, it would remain 256.
+// Several contributions of a micro-batch are summed in f32. 256 + 3 * 0.5 is 257.5, which bf16 rounds to 258. The sum
+// would remain 256 if it were rounded after each addition.
 TEST(GradientBuckets, MicroBatchIsRoundedOnce) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Model m(world, 1, 1, Zero::nothing, Dtype::bf16);
@@ -144,8 +144,8 @@ TEST(GradientBuckets, MicroBatchIsRoundedOnce) {
   });
 }
 
-// With interleaved stages, a virtual stage may run ahead of another. Here, one virtual stage finishes all of its
-// micro-batches before the other begins.
+// A virtual stage may run ahead of another virtual stage in a pipeline with interleaved stages. Here, one virtual stage
+// finishes all of its micro-batches before the other stage begins.
 TEST(GradientBuckets, ContributionsMayRunAheadOfOtherBuckets) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {

@@ -98,8 +98,8 @@ void fill_owned(Model& m, double value) {
   for (Parameter* p : m.all) kernels::kernels(m.context).pointwise.fill(m.stream(), p->owned_weights(), value);
 }
 
-// Rank 1 updates only after the update of rank 0 has returned, so rank 0 must not wait for the gathers. Under
-// Zero::weights, an update gathers nothing.
+// Rank 1 updates only after the update of rank 0 has returned, so rank 0 must not wait for the gathers. An update
+// gathers nothing under Zero::weights.
 TEST(WeightBuckets, UpdateReturnsBeforeWeightsArriveAtTheirUse) {
   for (const Zero zero : sharded) {
     std::promise<void> returned;

@@ -1,4 +1,4 @@
-// Return of rows in phases (Parm's SAA): it returns the same rows as one all-to-all.
+// Tests that a return of rows in phases (Parm's SAA) returns the same rows as one all-to-all.
 #include "parallel/ep/phased_return.h"
 
 #include <gtest/gtest.h>
@@ -66,9 +66,9 @@ TEST(ReturnOrder, CompletesASetInConsecutivePhases) {
   }
 }
 
-// Eight ranks on two nodes have one expert each. If phases were ranges of distances, the phases would have unequal
-// numbers of rows for the other node. Rank 0 would have its rows for all four ranks of the other node in the second
-// phase. Rank 3 would have its rows for three of these ranks in the first phase.
+// Eight ranks on two nodes have one expert each. The phases would have unequal numbers of rows for the other node if
+// they were ranges of distances. Rank 0 would have its rows for all four ranks of the other node in the second phase.
+// Rank 3 would have its rows for three of these ranks in the first phase.
 TEST(ReturnOrder, HasTheSameNumberOfRanksOfTheOtherNodeInEachPhase) {
   const ReturnOrder order(std::vector{0, 0, 0, 0, 1, 1, 1, 1}, 1, 2);
   for (int self = 0; self < 8; ++self) {

@@ -13,8 +13,8 @@ namespace hexad::tests {
 /// Distribution of the tokens' choices among the experts.
 enum class Load : uint8_t { random, one_expert, some_ranks_empty };
 
-/// Returns ids [5 + rank, 2] i32 of distinct experts, or -1 for a dropped slot. With Load::one_expert, all tokens
-/// choose only the last expert. With Load::some_ranks_empty, there are no tokens if `empty` is true.
+/// Returns ids [5 + rank, 2] i32 of distinct experts, or -1 for a dropped slot. All tokens choose only the last expert
+/// if `load` is Load::one_expert. There are no tokens if `load` is Load::some_ranks_empty and `empty` is true.
 inline tensor::Tensor random_choices(int rank, Load load, bool empty, int64_t experts, device::DeviceContext& context) {
   constexpr int64_t top_k = 2;
   const int64_t tokens = load == Load::some_ranks_empty && empty ? 0 : 5 + rank;

@@ -34,8 +34,8 @@ inline Tensor ids_of(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k) {
   return Tensor::from<int32_t>(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k}, lab.context);
 }
 
-/// Returns the random choices of `tokens` tokens: distinct experts, on average one slot in five dropped, different on
-/// every rank.
+/// Returns the random choices of `tokens` tokens, which are different on every rank. The experts of a token are
+/// distinct. On average, one slot in five is dropped.
 inline Tensor random_ids(Lab& lab, int rank, int64_t tokens, int64_t top_k, int64_t experts) {
   const Philox random(1, Purpose::route, cat("rank ", rank));
   std::vector<int32_t> ids;

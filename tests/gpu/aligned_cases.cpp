@@ -23,8 +23,8 @@ const std::vector<int64_t>& offsets() {
   return all;
 }
 
-// Returns the result tensor of a product in `type`. With Write::add, the tensor starts with standard normal values.
-// Otherwise, the tensor starts poisoned.
+// Returns the result tensor of a product in `type`. The tensor starts with standard normal values if `write` is
+// Write::add. Otherwise, the tensor starts poisoned.
 Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
   const Tensor t = r.output(shape, type, terms, layout);
   if (write == Write::add) reference_table.pointwise.copy(r.host_stream, t, r.normal(shape, type));
@@ -142,7 +142,7 @@ struct Heads {
 //   sequence.
 Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row : Yardstick::tensor; }
 
-// With `counted`, the kernels receive the number of documents.
+// The kernels receive the number of documents if the value is `counted`.
 enum class Documents { none, uncounted, counted };
 
 // Runs attention on two sequences of 200 positions. Each sequence has three documents if `documents` is not none.

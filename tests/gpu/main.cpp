@@ -1,5 +1,5 @@
-// Tests of the CUDA backend. If the GPU or its libraries cannot be used, the program skips all tests. It then
-// prints one line and returns the status that ctest treats as skipped.
+// Tests of the CUDA backend. The program skips all tests if the GPU or its libraries cannot be used. It then prints one
+// line and returns the status that ctest treats as skipped.
 #include <gtest/gtest.h>
 
 #include <iostream>

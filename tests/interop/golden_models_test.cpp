@@ -1,7 +1,7 @@
 // Golden models: small random models of several families (tools/golden/models.sh). The imported model computes the
-// logits of transformers, and for some families the gradients. Its export has the same tensors and config files. With
-// HEXAD_INTEROP_TABLE=FILE, the test appends a line for each family to FILE, from which tools/golden/interop_table.sh
-// makes the table in docs/interop.md.
+// logits of transformers, and for some families the gradients. Its export has the same tensors and config files. The
+// test also appends a line for each family to FILE if HEXAD_INTEROP_TABLE=FILE is set. tools/golden/interop_table.sh
+// makes the table in docs/interop.md from these lines.
 #include <gtest/gtest.h>
 
 #include <cmath>

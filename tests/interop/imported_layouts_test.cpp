@@ -100,8 +100,8 @@ TEST_P(ImportedLayouts, TrainAsOnOneRankAndAreExported) {
   }
 }
 
-// Returns the tested models. They exclude gpt2, whose keys have a bias but no rotary positions. Therefore, the gradient
-// of this bias is zero except for rounding, which depends on the layout.
+// Returns the tested models. gpt2 is not among them, because its keys have a bias but no rotary positions. Therefore,
+// the gradient of this bias is zero except for rounding, which depends on the layout.
 std::vector<Source> sources() {
   std::vector<Source> all;
   for (const char* family : {"qwen3_moe", "qwen2_moe", "qwen3_next", "qwen3_5_moe_text", "olmoe", "ernie4_5_moe",

@@ -1,5 +1,5 @@
-// Config files in the form in which models were released (tests/golden/hf/*_released), with the sizes of the golden
-// models. Other keys and values are those of the releases.
+// Config files in the form in which models were released (tests/golden/hf/*_released). The sizes are those of the
+// golden models. All other keys and values are those of the releases.
 #include <gtest/gtest.h>
 
 #include "framework/io/checkpoint_store.h"

@@ -48,7 +48,7 @@ TEST(WriteConfig, ChangedKeysAreWrittenIntoTheirSection) {
   EXPECT_EQ(nlohmann::json::parse(written), nlohmann::json::parse(expected.dump()));
 }
 
-// Without original_max_position_embeddings, max_position_embeddings is also the context before scaling.
+// max_position_embeddings is also the context before scaling if the config has no original_max_position_embeddings.
 TEST(WriteConfig, ImpliedOriginalContextIsWrittenIfTheContextChanges) {
   for (const char* family : {"qwen3", "llama", "phimoe", "deepseek_v3_released"}) {
     for (const bool old_form : {false, true}) {

@@ -16,7 +16,7 @@ namespace {
 /// File system that flock() imitates.
 struct FileSystem {
   bool exclusive_needs_writing = false;  // like NFS: exclusive locks need a writable descriptor
-  int exclusive_error = 0;               // errno of every exclusive lock, or 0 if they succeed
+  int exclusive_error = 0;               // errno of every exclusive lock, or 0 if exclusive locks succeed
 };
 
 FileSystem& file_system() {

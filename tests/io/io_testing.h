@@ -107,7 +107,7 @@ inline void expect_bitwise(const Tensor& actual, const Tensor& expected) {
 }
 
 /// Runs `work` in a child process. Returns the exit status of the child. The status is the result of `work`, or 99 if
-/// `work` throws. If a signal killed the child, the status is 128 + the number of the signal.
+/// `work` throws. The status is 128 + the number of the signal if a signal killed the child.
 inline int in_child(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -269,8 +269,8 @@ TEST_F(Safetensors, IncompleteStreamIsABug) {
   EXPECT_THROW(stream.finish(), std::logic_error);
 }
 
-// Flips one to three random bits, and truncates every fifth file. If a file opens, each of its tensors must have as
-// many bytes as its range in the file.
+// Flips one to three random bits, and truncates every fifth file. Each tensor of a file that opens must have as many
+// bytes as its range in the file.
 TEST_F(Safetensors, FuzzedFilesAreRefusedOrReadInsideTheirBounds) {
   write_safetensors(file,
                     std::vector<NamedTensor>{{"a", random_bits({3, 5}, Dtype::f32, device, 9)},

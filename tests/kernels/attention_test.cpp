@@ -165,7 +165,7 @@ void expect_near(const char* name, const Tensor& t, const Array& want, int64_t t
 TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
   const auto& [c, dtype] = GetParam();
   const int64_t tokens = c.sequences * c.queries, key_tokens = c.sequences * c.keys;
-  // If there are as many queries as keys, q, k and v are parts of one tensor, like results of a fused projection.
+  // q, k and v are parts of one tensor, like results of a fused projection, if there are as many queries as keys.
   const bool fused = c.queries == c.keys;
   const Tensor together = random({std::max(tokens, key_tokens), c.heads + 2 * c.key_heads, c.size}, dtype);
   const Tensor q = fused ? together.slice(1, 0, c.heads) : random({tokens, c.heads, c.size}, dtype);

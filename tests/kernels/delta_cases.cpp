@@ -11,8 +11,8 @@ namespace {
 using K = const KernelTable&;
 constexpr int64_t sequences = 2, taps = 4, key_heads = 2, heads = 4;
 
-// Returns the number of rows of each of the two sequences. The number is at most 70, because the reference is slow. It
-// can exceed the 64 rows of a chunk on the CPU.
+// Returns the number of rows of each of the two sequences. The number is at most 70, because the reference is slow. A
+// number above 64 exceeds the rows of a chunk on the CPU.
 int64_t length(const Trial& r) { return std::min<int64_t>(r.size.rows, 70); }
 int64_t head_size(const Trial& r) { return std::min<int64_t>(r.size.width, 9); }
 
@@ -122,7 +122,7 @@ void rule_forward_in_place(K k, Trial& r) {
 void rule_backward(K k, Trial& r, Past past) {
   // The gradient through the norm of a single element is zero except for rounding.
   if (r.size.rows == 0 || head_size(r) == 1) return;
-  // Without an earlier state, the decay of a single token has no effect.
+  // The decay of a single token has no effect without an earlier state.
   if (past == Past::none && length(r) == 1) return;
   const DeltaRuleOperands o = rule_operands(r, past);
   const Tensor dout = r.normal(o.v.shape());

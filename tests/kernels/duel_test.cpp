@@ -27,7 +27,7 @@ class DuelOn : public ::testing::TestWithParam<device::DeviceKind> {
   device::DeviceContext context_{{.kind = GetParam()}};
   Duel duel_;
 
-  // Returns an implementation that gives numbers(), with `by` added to element `at`. If `at` is -1, adds nothing.
+  // Returns an implementation that gives numbers(), with `by` added to element `at`. Adds nothing if `at` is -1.
   Way copy(int64_t at = -1, float by = 0) {
     std::vector<float> values = numbers();
     if (at >= 0) values[static_cast<size_t>(at)] += by;

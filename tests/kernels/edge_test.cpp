@@ -170,8 +170,8 @@ TEST_P(Edge, AddingToBf16RoundsOnce) {
     k.pointwise.copy(stream, t, tensor(std::move(values), shape));
     return t;
   };
-  // 256 + (1 + 2^-8) is rounded to 258, because neighbouring bf16 numbers above 256 differ by 2. If the product were
-  // rounded first, the sum would be 256 + 1, which is rounded to 256.
+  // 256 + (1 + 2^-8) is rounded to 258, because neighbouring bf16 numbers above 256 differ by 2. The sum would be 256 +
+  // 1, which is rounded to 256, if the product were rounded first.
   const std::vector<int64_t> offsets{0, 1};
   const GroupOffsets groups = GroupOffsets::on_host(offsets);
   const Tensor ones = bf16s({1, 1}, {1, 2}), w = bf16s({1, 0x1p-8f}, {1, 2}), tall = bf16s({1, 0x1p-8f}, {2, 1});

@@ -14,8 +14,7 @@ namespace {
 
 using namespace kernels::cpu;
 
-// Returns the distance in units of the last place of `want`. If `want` is infinite, every other value is 1e9 units
-// away.
+// Returns the distance in units of the last place of `want`. Every other value is 1e9 units away if `want` is infinite.
 double ulps(float got, double want) {
   if (std::isinf(want) || static_cast<float>(want) == got) return static_cast<float>(want) == got ? 0 : 1e9;
   const int exponent = std::max(std::ilogb(want), -126);

@@ -15,7 +15,7 @@ Tensor targets_for(Trial& r) {
   return r.values<int32_t>(targets, {t});
 }
 
-// Computes losses and gradients. If the gradient has separate memory, the logits must remain unchanged.
+// Computes losses and gradients. The logits must remain unchanged if the gradient has separate memory.
 void cross_entropy(K k, Trial& r, double scale, Dtype of_logits) {
   const Shape shape{r.size.rows, r.size.width};
   const int64_t vocabulary = shape[1];

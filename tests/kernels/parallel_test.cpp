@@ -141,7 +141,7 @@ TEST(Parallel, HelpersSleepWhileTheirThreadHasOtherWork) {
   EXPECT_LT(spent, 0.04);  // three helpers that did not sleep would use 0.2 s each
 }
 
-// If a helper received a signal, the signal would not interrupt the system call in which the rank's thread waits.
+// A signal that a helper received would not interrupt the system call in which the rank's thread waits.
 TEST(Parallel, HelpersTakeNoSignals) {
   const Threads two(2);
   const auto caller = std::this_thread::get_id();

@@ -10,8 +10,8 @@ constexpr int64_t experts = 5, features = 33;
 constexpr Layout strided = Layout::strided_rows;
 constexpr std::array both{Write::replace, Write::add};
 
-// Returns a result whose rows have `layout`, inside a larger tensor. With Write::add, the result starts with standard
-// normal values.
+// Returns a result whose rows have `layout`, inside a larger tensor. The result starts with standard normal values if
+// `write` is Write::add.
 Tensor result(Trial& r, const Shape& shape, Dtype type, int64_t terms, Write write, Layout layout) {
   const Tensor t = r.output(shape, type, terms, layout);
   if (write == Write::add) reference_table.pointwise.copy(r.host_stream, t, r.normal(shape, type));
@@ -124,8 +124,9 @@ std::vector<Case> grouped_cases() {
   };
 }
 
-// Computes and compares the gradients. With weights, also compares `product` and the gradient of the weights. The
-// latter is compared in the dtype of the trial, because its addends have factors that are rounded to this dtype.
+// Computes and compares the gradients. Also compares `product` and the gradient of the weights if `weights` is defined.
+// The gradient of the weights is compared in the dtype of the trial, because its addends have factors that are rounded
+// to this dtype.
 void grouped_swiglu_gradients(K k, Trial& r, const Tensor& dout, const Tensor& w, const GroupOffsets& groups,
                               const Tensor& gate_up, const Tensor& weights) {
   const int64_t t = dout.dim(0), d = dout.dim(1), f = w.dim(2);

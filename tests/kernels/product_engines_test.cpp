@@ -89,9 +89,9 @@ class PairUnits : public ProductTest {
 INSTANTIATE_TEST_SUITE_P(Dtypes, PairUnits, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
 
 TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
-  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together. If the left operand is also
-  // packed, a unit processes twice as many columns. The last strips of rows have many heights from 1 to 32, because
-  // AVX-512 BF16 computes 3, 6, 10 or 11 rows together.
+  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together. A unit processes twice as many
+  // columns if the left operand is also packed. The last strips of rows have many heights from 1 to 32, because AVX-512
+  // BF16 computes 3, 6, 10 or 11 rows together.
   std::vector<Sizes> all(std::begin(sizes), std::end(sizes));
   for (const Sizes& s :
        {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}, {35, 33, 2048}, {3, 1, 64}, {43, 31, 65}, {22, 5, 96}})
@@ -120,8 +120,8 @@ TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
 }
 
 TEST_P(PairUnits, AreBitwiseIdenticalForAnyCutAndThreads) {
-  // A single thread holds the sums of bf16 results for many rows. With several threads, each thread holds the sums for
-  // fewer rows. A left operand that is not transposed is read in place, row by row. A transposed operand is packed.
+  // A single thread holds the sums of bf16 results for many rows. Each of several threads holds the sums for fewer
+  // rows. A left operand that is not transposed is read in place, row by row. A transposed operand is packed.
   const int64_t rows = 800, outputs = 700, inputs = 1100;
   const Tensor x = random(rows, inputs), across = random(inputs, rows), w = random(outputs, inputs);
   for (const Unit unit : pair_units())

@@ -95,7 +95,7 @@ class Rests : public EdgeTest {
 INSTANTIATE_TEST_SUITE_P(Kernels, Rests, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
-// With a learning rate of zero, main weights do not change, so ties remain ties. The largest size exceeds the 16384
+// Main weights do not change if the learning rate is zero, so ties remain ties. The largest size exceeds the 16384
 // elements of a block on a card, and the 1024 elements of a buffer on the CPU.
 TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
   for (const int64_t n : {1, 1027, 40'003})

@@ -25,8 +25,8 @@ Tensor updated(Trial& r, const Tensor& x) {
   return t;
 }
 
-// Operands with size.width experts. If there are more than two tokens, all scores of the first token are zero, as after
-// an underflow.
+// Operands with size.width experts. All scores of the first token are zero, as after an underflow, if there are more
+// than two tokens.
 struct Operands {
   int64_t tokens, experts;
   Tensor scores, fractions, coefficients;

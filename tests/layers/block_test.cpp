@@ -71,7 +71,7 @@ TensorMap results_of(const ModelConfig& c, bool recompute_norms, const std::func
   batch.sequences = 3, batch.length = 5;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy, Tape::Mode::record, recompute_norms);
-  // With statistics, as in training, a layer computes its auxiliary losses in every pass.
+  // A layer computes its auxiliary losses in every pass if it gets statistics, as in training.
   ModelStatistics statistics(1, c.moe.experts, lab.context);
   const Value in = tape.leaf(x), y = layer(tape, in, {.batch = batch, .statistics = &statistics.layers});
   const std::vector<Replay::Root> roots{{y, dy}};
@@ -127,8 +127,8 @@ INSTANTIATE_TEST_SUITE_P(, BlockSums,
                                          Case{"LayerNorms", {"model.norm=layer_norm"}}),
                          [](const auto& i) { return i.param.name; });
 
-// Buckets contain parameters in the order of their declaration. If a norm were in the bucket of the experts, or behind
-// it, ZeRO-3 would gather the experts before attention.
+// Buckets contain parameters in the order of their declaration. ZeRO-3 would gather the experts before attention if a
+// norm were in the bucket of the experts or in a later bucket.
 TEST(BlockParameters, NormsAreDeclaredFirst) {
   for (const auto& overrides : {std::vector<std::string>{}, everything, arctic}) {
     const ModelConfig c = small_recipe(overrides).model;

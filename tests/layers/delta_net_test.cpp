@@ -219,7 +219,7 @@ TEST(DeltaNet, OccursInThreeOfFourLayersAndNotInPredictionBlocks) {
   EXPECT_EQ(c.attention_period(), 4);
 }
 
-// With weights of zero, every gate is the sigmoid of zero, which is one half.
+// Every gate is the sigmoid of zero, which is one half, if its weights are zero.
 TEST(GatedAttention, IsMultipliedByTheSigmoidOfTheGate) {
   const ModelConfig gated = small_recipe({"model.attention_gate=true"}).model, plain = small_recipe().model;
   const auto output = [&](const ModelConfig& c) {

@@ -39,7 +39,7 @@ struct Golden {
       if (info.name.starts_with(prefix)) out[info.name.substr(prefix.size())] = tensors.read(info.name, memory);
     return out;
   }
-  // Returns the batch as a source. With a loss mask, only the marked tokens are predicted.
+  // Returns the batch as a source. Only the marked tokens are predicted if there is a loss mask.
   FixedSource source() {
     const Shape shape = tensors.info("ids").shape;
     data::Batch batch(shape[0], shape[1]);
@@ -95,7 +95,7 @@ Recipe encoder_recipe(const Golden& g, const std::vector<std::string>& overrides
   return small_recipe(o);
 }
 
-// Returns the golden tensor of `p`. If `p` is a stack, PyTorch's model has a tensor for each of its parts.
+// Returns the golden tensor of `p`. PyTorch's model has a tensor for each part of `p` if `p` is a stack.
 Tensor golden_tensor(const TensorMap& all, const Parameter& p) {
   const Stack& stack = p.spec().stack;
   if (stack.names.empty()) return all.at(p.name());
@@ -152,8 +152,8 @@ void expect_gradients(Golden& g, GoldenRun& run, double allowed) {
     const std::string& name = p->name();
     const Tensor& gradient = p->gradient();
     SCOPED_TRACE(name);
-    // Without rotary positions, a bias of keys adds the same value to all scores of a query. Therefore, the gradient of
-    // the bias is zero up to rounding.
+    // A bias of keys adds the same value to all scores of a query if there are no rotary positions. Therefore, the
+    // gradient of the bias is zero up to rounding.
     if (name.ends_with("k.bias")) {
       for (double x : values_of(gradient)) EXPECT_LE(std::abs(x), allowed);
       continue;

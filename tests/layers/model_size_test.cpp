@@ -186,7 +186,7 @@ TEST(ModelSize, FlopsOfATokenOfASmallModelEqualTheHandCount) {
   // An encoder's query sees every key, not half of them.
   EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.kind=encoder"}).model, Registry()).flops_per_token,
                    expected + 2 * 12 * 16 * 4.0);
-  // With a window of 4 of the 8 tokens, a query sees 3 keys on average instead of 4.
+  // A query sees 3 keys on average instead of 4 if its window has 4 of the 8 tokens.
   EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.window=4"}).model, Registry()).flops_per_token,
                    expected - 2 * 12 * 16);
   EXPECT_DOUBLE_EQ(
@@ -194,8 +194,8 @@ TEST(ModelSize, FlopsOfATokenOfASmallModelEqualTheHandCount) {
       expected - 12 * 16);
 }
 
-// With 4 value heads of 5 and 2 key heads of 3, q and k have 16 x 6 weights each. v, gate and output have 16 x 20
-// weights each.
+// There are 2 key heads of 3, so q and k have 16 x 6 weights each. There are 4 value heads of 5, so v, gate and output
+// have 16 x 20 weights each.
 TEST(ModelSize, DeltaNetsCountProjectionsAndTheProductsOfTheRule) {
   const auto size = [](const char* heads) {
     return model_size(
@@ -234,7 +234,7 @@ TEST(ModelSize, CountsTheExpertsThatChooseAToken) {
         Registry());
   };
   const ModelSize half = size("0.5"), whole = size("1");
-  // With a factor of 0.5, a token has one expert instead of two in each of 2 layers. An expert has 3 x 16 x 12 weights.
+  // In each of 2 layers, a token has one expert instead of two if the factor is 0.5. An expert has 3 x 16 x 12 weights.
   EXPECT_EQ(whole.active_parameters - half.active_parameters, 2 * 3 * 16 * 12);
   EXPECT_DOUBLE_EQ(whole.flops_per_token - half.flops_per_token, 6.0 * 2 * 3 * 16 * 12);
   EXPECT_EQ(whole.parameters, half.parameters);

@@ -23,7 +23,7 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 const comm::SelfGroup self;
-// With experts, a changed token may change which rows are computed together. On some devices, the bits of results
+// A changed token may change which rows the experts of a model compute together. On some devices, the bits of results
 // depend on these rows. Therefore, only dense models are compared bitwise.
 const Overrides dense{"model.moe.experts=0", "model.mlp_hidden=20"};
 
@@ -308,8 +308,8 @@ INSTANTIATE_TEST_SUITE_P(
              "model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.q_rank=6",
              "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
              "model.latent.value_size=4"}},
-        // With prediction_weight = prediction_blocks, each prediction loss has the weight 1 in the gradient, as the
-        // check expects.
+        // Each prediction loss has the weight 1 in the gradient, as the check expects, if prediction_weight equals
+        // prediction_blocks.
         Odd{"PredictionBlocks",
             {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=3",
              "model.moe.expert_hidden=5", "model.init_std=0.5", "model.prediction_blocks=2",

@@ -126,7 +126,7 @@ TEST(Layout, GroupsMatchAScanOfAllRanksUpTo48) {
     });
 }
 
-// If each query scanned all ranks, this test would read more than 10^9 coordinates.
+// This test would read more than 10^9 coordinates if each query scanned all ranks.
 TEST(Layout, QueriesOf65536RanksGiveGroupsOfTheRightSizes) {
   const int world = 65536;
   for (const char* order : {"", "tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp"}) {

@@ -107,7 +107,7 @@ TEST(Capacity, AcceptsRowsInAnyOrder) {
   EXPECT_EQ(ids.to_vector<int32_t>(), (std::vector<int32_t>{-1, -1, 0, 0}));
 }
 
-// Two tp ranks hold three of the six tokens each. With `whole`, each rank has the ids of all tokens.
+// Two tp ranks hold three of the six tokens each. Each rank has the ids of all tokens if `whole` is true.
 TEST(Capacity, IsCountedOverTheTokensOfAllRanks) {
   for (bool whole : {false, true})
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {

@@ -136,7 +136,7 @@ inline std::vector<Schedule> schedules() {
 }
 
 /// True if tensor-parallel ranks compute the same rows. If these ranks also have the same experts, the gradients of a
-/// single rank differ from its gradients under the plain schedule. Only the sums over ranks are equal.
+/// single rank differ from the gradients of this rank under the plain schedule. Only the sums over ranks are equal.
 inline bool computes_copies(const Schedule& s) {
   return std::ranges::any_of(s.overrides, [](const std::string& word) {
     return word.ends_with("duplicates=baseline") || word.ends_with("duplicates=replicated");

@@ -96,7 +96,7 @@ TEST(ExpertChoice, NumbersNeedNotDivideEachOther) {
 
 TEST(ExpertChoice, NothingIsChosenWithoutTokens) { EXPECT_EQ(choose({}, {2, 2, 4, 0.5}), Ids{}); }
 
-// Two tp ranks hold two of the four tokens each. With `whole`, each rank has the scores of all tokens.
+// Two tp ranks hold two of the four tokens each. Each rank has the scores of all tokens if `whole` is true.
 TEST(ExpertChoice, IsMadeAmongTheTokensOfAllTensorParallelRanks) {
   for (const bool whole : {false, true})
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {

@@ -180,7 +180,7 @@ std::vector<Collective> taken(std::vector<Collective>& from, std::string_view pa
 
 // Bytes of a row in each pass and direction. In forward, rows of tokens take routing weights to the experts. In
 // backward, rows of tokens carry weights and the gradients of these weights. Under memory reuse, all rows of backward
-// do so.
+// carry weights and these gradients.
 struct RowBytes {
   const MoeSchedule& s;
   int64_t hidden, slots_per_row;
@@ -211,8 +211,8 @@ TaskKind mirror_of(TaskKind kind) {
   return kind;  // the mirror of an all-to-all is an all-to-all; replicated rows are summed by all ranks in both passes
 }
 
-// Returns the exchanges of rows in one pass by chunk, with numbers of rows instead of bytes. If `fold` is true, the
-// chunks are added up.
+// Returns the exchanges of rows in one pass by chunk, with numbers of rows instead of bytes. Adds up the chunks if
+// `fold` is true.
 std::map<int, std::vector<Collective>> by_chunk(const std::vector<Collective>& exchanges, PassKind pass,
                                                 const RowBytes& bytes, bool fold) {
   std::map<int, std::vector<Collective>> all;
@@ -270,7 +270,8 @@ void take_exceptions(std::vector<Collective>& forward, std::vector<Collective>& 
     expect_equal_collectives(tokens, taken(backward, "dispatch.tokens"),
                              "every gatherer sends all tokens and their gradients, and sums only its own tokens "
                              "(duplicates: baseline)");
-    // The gradient of a gathered slot's row needs the slot's weight. Forward needs it only beside rows of tokens.
+    // The gradient of a gathered slot's row needs the slot's weight. Forward needs the weight only beside rows of
+    // tokens.
     EXPECT_EQ(taken(forward, "dispatch.weights").size(), gathers_tokens && s.rows == ep::RowOf::token ? 1u : 0u);
     EXPECT_EQ(taken(backward, "dispatch.weights").size(), gathers_tokens ? 1u : 0u);
   }
@@ -343,7 +344,7 @@ TEST_P(EverySchedule, BackwardMirrorsForward) {
           lab.run();
           std::vector<Collective> forward, backward;
           for (size_t g = 0; g < collector.graphs.size(); ++g)
-            // Under Parm's S1, backward has two graphs. The second one gathers gradients after the gate's backward.
+            // Backward has two graphs under Parm's S1. The second graph gathers gradients after the gate's backward.
             std::ranges::copy(collectives_of(collector.graphs[g]), std::back_inserter(g == 0 ? forward : backward));
           const int64_t slots_of_token = std::min(lab.recipe.model.moe.top_k, m.site.experts / m.site.ep);
           expect_mirrors(std::move(forward), std::move(backward),

@@ -63,15 +63,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"ExpertsChooseTokensWithPadding", experts_choose({"model.moe.capacity_factor=0.7"}), 7}),
     [](const auto& i) { return i.param.name; });
 
-// The choice of experts is overridden, because a finite difference could change the choice. If experts choose tokens,
-// the choice cannot be overridden.
+// The choice of experts is overridden, because a finite difference could change the choice. The choice cannot be
+// overridden if experts choose tokens.
 class MoeLayerGradients : public testing::TestWithParam<Case> {};
 
 void expect_gradients(MoeLab& lab, const MicroBatch& batch) {
   gradcheck(lab, {lab.randn({12, lab.config.hidden})},
             [&](Tape& t, const std::vector<Value>& x) {
               const auto out = lab.layer(t, x[0], {.batch = batch});
-              // Without statistics, the evaluations of gradcheck have no auxiliary losses, so only y is compared.
+              // Only y is compared, because the evaluations of gradcheck have no auxiliary losses without statistics.
               return std::vector<Value>{out.y};
             },
             {.zeros = Zeros::expected, .of_layers = true});

@@ -38,7 +38,7 @@ TEST(MoeLayer, PaddingChangesNoStatisticAndNoValidToken) {
   EXPECT_NEAR(a.z_loss, b.z_loss, tolerance(Dtype::f64, 100));
 }
 
-// If a recomputation reported statistics, they would be counted twice.
+// Statistics would be counted twice if a recomputation reported them.
 TEST(MoeLayer, OnlyTheFirstPassCounts) {
   for (const char* scope : {"micro_batch", "global_batch"}) {
     SCOPED_TRACE(testing::Message() << "scope " << scope);

@@ -324,7 +324,7 @@ TEST(MoePass, CountsTheBytesOfBothStepsOfAnAllToAll) {
       two_nodes);
 }
 
-// If an edge were missing, some legal orders would read data before they exist.
+// Some legal orders would read data before the data exist if an edge were missing.
 TEST(MoePass, EightShuffledExecutionOrdersGiveTheSameResult) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     comm::with_ranks(

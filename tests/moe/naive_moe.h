@@ -32,8 +32,8 @@ class Naive {
  public:
   explicit Naive(MoeLab& lab) : lab_(lab), c_(lab.config.moe) {}
 
-  // Computes the MLP whose parameter names begin with `prefix`. If the parameters stack several experts, computes
-  // expert `expert`.
+  // Computes the MLP whose parameter names begin with `prefix`. Computes expert `expert` if the parameters stack
+  // several experts.
   Row mlp(const std::string& prefix, const Row& x, int64_t expert) const {
     Row activations = affine(prefix + ".up", x, expert);
     const bool gated = c_.expert == moe::ExpertKind::swiglu;

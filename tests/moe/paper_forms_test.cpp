@@ -212,9 +212,9 @@ TEST(PaperForms, EpsGainMatchesTheSimulatedGraph) {
       if (groups.N == 1) continue;
       const double seconds = took(static_cast<int>(groups.N));
       const std::string what = cat("gain of ", groups.N, " groups, experts at ", speed);
-      // If communication takes longer than computation, the paper's formula leaves the computation of one group
-      // exposed. The simulated graph can also hide this computation. The first group then computes while the second
-      // group is sent, and the last group computes while results return.
+      // The paper's formula leaves the computation of one group exposed if communication takes longer than computation.
+      // The simulated graph can also hide this computation. The first group then computes while the second group is
+      // sent, and the last group computes while results return.
       if (comp >= comm)
         expect_near(whole - seconds, groups.gain, 0.05, what);
       else {

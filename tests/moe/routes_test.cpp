@@ -60,8 +60,8 @@ TEST(TokensOfSlotRows, AreTheInverseOfTheRowsOfSlots) {
   }
 }
 
-// Padding is copied from token 0. If token 0 counted as the token of padding, the gradients of padding would not be
-// set to zero.
+// Padding is copied from token 0. The gradients of padding would not be set to zero if token 0 counted as the token of
+// padding.
 TEST(TokensOfSlotRows, AreUnknownWithPadding) {
   moe::PassSettings settings = settings_of({nullptr, &self, nullptr});
   settings.schedule.capacity_padding = moe::CapacityPadding::full, settings.capacity_factor = 2;

@@ -83,8 +83,8 @@ TEST(RoutingOverride, ZipfDiffersByStepAndLayer) {
 }
 
 // The benchmark moe_layer uses this routing for routing=random. There are 16 experts on 4 ranks and 6 experts per
-// token. The number of ranks that a token visits, averaged over 20000 tokens, has a standard error of 0.004. Under
-// balanced routing, a token visits only 2 ranks.
+// token. The number of ranks that a token visits, averaged over 20000 tokens, has a standard error of 0.004. A token
+// visits only 2 ranks under balanced routing.
 TEST(RoutingOverride, ZipfOfExponentZeroSpreadsDistinctExpertsOverRanksAsFormulaExpects) {
   moe::MoeConfig c = config(moe::Routing::zipf);
   c.experts = 16, c.top_k = 6, c.zipf_exponent = 0;

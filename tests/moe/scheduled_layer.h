@@ -46,7 +46,7 @@ class ScheduledLayer : public Lab {
     std::vector<Tensor> addends, daddends;
   };
   // Runs forward and backward with `addends` random addends. Ranks of one dp coordinate draw the same tokens and
-  // addends. Under sequence parallelism, each tp rank takes its share of the tokens and addends.
+  // addends. Each tp rank takes its share of the tokens and addends under sequence parallelism.
   Result run(int64_t sequences = 3, int64_t length = 4, int addends = 0) {
     MicroBatch batch;
     batch.sequences = sequences, batch.length = length;

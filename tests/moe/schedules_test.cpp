@@ -1,6 +1,6 @@
 // Tests that every listed schedule gives the results of the plain schedule, under random delays.
-// - Outputs and input gradients are bitwise identical. If a schedule computes sums in another order, its outputs and
-//   input gradients agree up to rounding.
+// - Outputs and input gradients are bitwise identical. They agree up to rounding if a schedule computes sums in another
+//   order.
 // - The gradients of weights agree up to rounding, because they are sums of the same numbers, added by chunk.
 #include <gtest/gtest.h>
 

@@ -294,8 +294,7 @@ class Holders final : public autograd::WeightStorage {
   int held_ = 0;
 };
 
-// Under ZeRO-3, gathered weights occupy memory as long as a pass holds them. `Holders` counts the weights that are
-// held.
+// Gathered weights occupy memory under ZeRO-3 as long as a pass holds them. `Holders` counts the weights that are held.
 TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
   const auto max_held = [](const Words& overrides) {
     int most = 0;

@@ -10,7 +10,7 @@ namespace hexad::tests {
 using namespace base;
 namespace {
 
-// Compares the layer under a one-step and a two-step all-to-all, with equal settings otherwise.
+// Compares the layer under a one-step and a two-step all-to-all. All other settings are equal.
 void compare_all_to_alls(const Words& overrides, const std::vector<int>& node_of_rank) {
   const comm::ThreadOptions late{.node_of_rank = node_of_rank,
                                  .jitter = {.seed = 7, .max_delay = std::chrono::microseconds(200)}};
@@ -34,7 +34,7 @@ TEST(Schedules, GiveTheSameBitsWhenRowsAreSentInTwoSteps) {
     }
 }
 
-// Under fp8, rows are rounded once before they are sent, and not again between the two steps.
+// Rows in fp8 are rounded once before they are sent, and not again between the two steps.
 TEST(Schedules, TwoStepsGiveTheSameBitsOnAnyNodes) {
   const std::vector<int> topologies[] = {{0, 0, 0, 0, 1, 1, 1, 1},
                                          {0, 0, 1, 1, 2, 2, 3, 3},
@@ -81,7 +81,7 @@ TEST(Schedules, TwoStepsAreRefusedOnNodesWithUnequalRanks) {
             "all-to-all, but the all-to-all of rank 0 has 3 + 1 = 4 ranks on 2 nodes; legal here: direct");
 }
 
-// Ranks of a group with two levels and ranks of a group without them would issue different numbers of tasks.
+// Ranks of a group with two levels and ranks of a group with one level would issue different numbers of tasks.
 TEST(Schedules, TwoStepsAreRefusedIfOnlySomeGroupsHaveTwoLevels) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 0, 0, 0, 1, 1}),
             "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks to be placed on nodes "

@@ -17,7 +17,7 @@ namespace {
 
 using namespace optim;
 
-// Rule with two states. If the states were exchanged, the results would change.
+// Rule with two states. The results would change if the states were exchanged.
 class Averaged final : public UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"sum", "steps"}; }

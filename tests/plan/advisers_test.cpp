@@ -112,8 +112,9 @@ TEST(Advisers, MontaChoosesTheChunksOfItsOwnAlgorithm) {
   EXPECT_EQ(s.chunks, best);
 }
 
-// With `rows: token`, a rank gets one row of a token, even if several of the token's experts are on it. Some advisers
-// price only all-to-alls. Their advice equals the advice for rows of slots on a link that is faster in proportion.
+// Under `rows: token`, a rank gets one row of a token, even if several of the token's experts are on this rank. Some
+// advisers price only all-to-alls. Their advice equals the advice for rows of slots on a link that is faster in
+// proportion.
 TEST(Advisers, CountTheRowsThatAreSent) {
   AdvisedLayer l = layer();
   l.top_k = 8;

@@ -364,7 +364,7 @@ TEST(Rates, ProductRatesDoNotFallBelowTheirLastPoint) {
 
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   const Cluster cluster = load_text(text);
-  // Without a size, the largest shape is used: 4 rows of one of the 4 experts (100 x 50) take 40,000 FLOPs.
+  // The largest shape is used if no size is given: 4 rows of one of the 4 experts (100 x 50) take 40,000 FLOPs.
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}}).compute.front().seconds(40000), 2e-5);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .element = Element::bf16}).compute.front().seconds(2000), 5e-7);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .copy = CopyKind::offload}).copy.seconds(65536), 1e-4);

@@ -70,7 +70,7 @@ TEST(ContextExpansion, VerticalSwitchesTheLargerOfEpAndCp) {
   expect_expansion(Layout({.cp = 8, .tp = 8, .ep = 8}, 128), Kind::vertical, 8, 64, 1);
   expect_expansion(Layout({.cp = 32, .tp = 8, .ep = 8}, 256), Kind::vertical, 32, 256, 1);
   expect_expansion(Layout({.pp = 2, .cp = 8, .tp = 8, .ep = 8}, 256), Kind::vertical, 8, 128, 1);
-  // If dp has too few ranks for ep, experts are placed along cp although cp < ep.
+  // Experts are placed along cp, although cp < ep, if dp has too few ranks for ep.
   expect_expansion(Layout({.cp = 2, .ep = 4}, 4), Kind::vertical, 4, 4, 2);
 }
 

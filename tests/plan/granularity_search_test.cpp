@@ -72,7 +72,7 @@ TEST(GranularitySearch, BatchInAKnownRangeIsNotMeasured) {
 
 TEST(GranularitySearch, WidensTheRangeOfTheFoundN) {
   // Line 22 of MPMoE's printed Algorithm 1 widens a range with bounds that lines 8 and 14 took from a neighbouring
-  // range. With these bounds, a batch of 3000 would be in the range of another n.
+  // range. A batch of 3000 would be in the range of another n with these bounds.
   GranularitySearch search(1, 8);
   const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
   for (const int64_t batch : {1000, 20000, 3000, 3100}) search.best(batch, measure);
@@ -135,7 +135,7 @@ TEST(SampleSummary, DifferencesWithinTheDeviationDoNotCount) {
   EXPECT_TRUE(indistinct({.median = 1.0}, {.median = 1.0}));
 }
 
-// If minima over unequal numbers of samples were compared, n = 4 would win because of its third sample alone.
+// n = 4 would win because of its third sample alone if minima over unequal numbers of samples were compared.
 TEST(GranularitySearch, ComparesMediansOfTheSameNumberOfSamples) {
   GranularitySearch search({2, 4}, 3);
   const auto record = [&](int64_t n, const std::vector<double>& seconds) {

@@ -160,8 +160,8 @@ TEST(LayerCosts, HaveTheLogitsOfOneBlock) {
   EXPECT_NEAR(composed, estimated, 0.3 * estimated);
 }
 
-// LayerCosts records small models of one and two periods of layers. If optim.freeze applied to them unchanged, their
-// fraction of frozen layers would differ from that of the whole model.
+// LayerCosts records small models of one and two periods of layers. These models would have another fraction of frozen
+// layers than the whole model if optim.freeze applied to them unchanged.
 TEST(LayerCosts, CountTheFrozenLayersOfTheWholeModel) {
   const train::Extensions extensions;
   const Cluster cluster = two_nodes();

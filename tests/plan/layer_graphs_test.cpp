@@ -229,8 +229,8 @@ TEST(LayerWork, IsCompleteAfterACallThatFailedInForward) {
   EXPECT_EQ(work.outside.size(), expected.outside.size());
 }
 
-// The three products of a linear layer (forward, input gradients, weight gradients) have equal numbers of FLOPs. With a
-// single stage, the kind of the pipeline has no effect.
+// The three products of a linear layer (forward, input gradients, weight gradients) have equal numbers of FLOPs. The
+// kind of the pipeline has no effect with a single stage.
 TEST(LayerWork, LeavesOutTheWeightGradientsThatThePipelineDelays) {
   const auto flops = [](Overrides overrides, int ranks) {
     for (const char* more : {"parallel.ep=2", "model.moe.shared_experts=1", "model.layers=4"})

@@ -104,7 +104,7 @@ TEST(LayoutWalk, CombinesIllegalChangesUpToTheLast) {
 
 TEST(LayoutWalk, HasOneStepIfNoSettingHasAnotherEffect) {
   LayoutRules rules = rules_of();
-  // The kind of pipeline has no effect with one stage, and an open choice (auto) has the value that applies until the
+  // The kind of pipeline has no effect with one stage. An open choice (auto) has the value that applies until the
   // program chooses.
   const std::vector<WalkStep> walk =
       walk_layouts(layout_of({"schedule.pipeline.kind=1f1b", "schedule.moe.overlap=auto"}, {1, 1}),

@@ -48,7 +48,7 @@ TEST(LegalSchedules, Algorithm1HasTheSameGroupsOfExperts) {
 TEST(LegalSchedules, ContainEveryTreatmentOfDuplicates) {
   const auto of = [](const MoeSchedule& s) { return s.duplicates; };
   EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2"})), of).size(), 5u);
-  // With sequence parallelism, no two ranks hold the same token.
+  // No two ranks hold the same token under sequence parallelism.
   EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2", "parallel.sp=true"})), of).size(), 3u);
 }
 

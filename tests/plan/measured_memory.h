@@ -32,14 +32,15 @@ inline std::vector<std::string> measured(const std::vector<std::string>& more) {
 }
 
 /// Time at which the other ranks take part in operations.
-/// - prompt: They take part when their programs reach the operation. If peers are faster than the estimate assumes, a
-///   rank frees the tensors of the operation earlier.
+/// - prompt: They take part when their programs reach the operation. A rank frees the tensors of the operation earlier
+///   if its peers are faster than the estimate assumes.
 /// - late: They take part as late as the estimate assumes: in a collective, when this rank waits for it; in a message
 ///   or a sum between two pipeline stages, as late as the schedule allows.
 enum class Peers : uint8_t { prompt, late };
 
-/// Returns the largest peaks of five steps on every rank, after a first step that is not measured. With late peers and
-/// pipeline stages, a run measures only one rank, because ranks cannot be late for each other at the same time.
+/// Returns the largest peaks of five steps on every rank, after a first step that is not measured. A run measures only
+/// one rank if peers are late and there are pipeline stages, because ranks cannot be late for each other at the same
+/// time.
 inline std::vector<device::MemoryStats> measured_peaks(const Recipe& recipe, int ranks, Peers peers) {
   std::vector<device::MemoryStats> memory(ranks);
   const auto measure = [&](const comm::ThreadOptions& options) {

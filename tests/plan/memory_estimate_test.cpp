@@ -47,7 +47,7 @@ constexpr double allowed = 0.01;
 class MemoryEstimate : public testing::TestWithParam<Case> {};
 
 // Compares the estimate of each rank's memory with the allocator's counts: persistent memory, memory kept for backward,
-// and the total peak. With prompt peers, a rank may need less than the estimate, but not more.
+// and the total peak. A rank may need less than the estimate, but not more, if its peers are prompt.
 TEST_P(MemoryEstimate, IsWithinOnePercentOfTheAllocatorsPeak) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = small_recipe(measured(overrides));
@@ -64,7 +64,7 @@ TEST_P(MemoryEstimate, IsWithinOnePercentOfTheAllocatorsPeak) {
     expect_near(counted, Category::parameter, estimate.weights, allowed);
     expect_near(counted, Category::gradient, estimate.gradients, allowed);
     expect_near(counted, Category::optimizer, estimate.optimizer, allowed);
-    // If the kernels of a device are late, more offloaded memory has already been freed than the estimate assumes.
+    // More offloaded memory than the estimate assumes has already been freed if the kernels of a device are late.
     const bool on_host = test_device() == device::DeviceKind::cpu;
     if (recipe.offload.activations && !on_host)
       EXPECT_LE(static_cast<double>(counted.peak_in(Category::activation)), (1 + allowed) * estimate.activations);
@@ -76,7 +76,7 @@ TEST_P(MemoryEstimate, IsWithinOnePercentOfTheAllocatorsPeak) {
     EXPECT_LE(static_cast<double>(prompt[rank].peak_total), most) << prompt[rank].table();
     const double least = least_memory(recipe, {}, layout, rank);
     fmt::print("{:<28} rank {}  least {}\n", name, rank, shown(least, prompt[rank].peak_total));
-    // Under gpipe, least_memory() and the estimate may extrapolate from different numbers of micro-batches.
+    // least_memory() and the estimate may extrapolate from different numbers of micro-batches under gpipe.
     EXPECT_LE(least, train::pipeline_of(recipe).kind == pp::PipelineKind::gpipe ? most : estimate.total);
     EXPECT_GE(static_cast<double>(prompt[rank].peak_total), (1 - allowed) * least) << prompt[rank].table();
     EXPECT_GE(estimate.blocks, estimate.total) << "blocks are rounded up";
@@ -199,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"S3Bf16", 1, {"schedule.moe.memory_reuse=s3", "train.precision=bf16"}},
         Case{"S4", 1, {"schedule.moe.memory_reuse=s4"}},
         Case{"InTurns", 1, {"schedule.pipeline.overlap=micro_batches"}}, Case{"Experts", 2, {"parallel.ep=2"}},
-        // If lanes were threads, the peak would depend on their timing.
+        // The peak would depend on the timing of the lanes if lanes were threads.
         Case{"ExpertsS4Cut",
              2,
              {"parallel.ep=2", "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens",
@@ -226,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"parallel.pp=2", "parallel.zero=2", "schedule.pipeline.kind=interleaved", "model.tied_embedding=true"}},
         Case{"Gpipe", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe"}},
         Case{"GpipeOfMany", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe", "batch.global=76"}},
-        // With few of these small micro-batches, the update needs more memory than the passes.
+        // The update needs more memory than the passes if there are few of these small micro-batches.
         Case{"GpipeOfSmall",
              2,
              {"parallel.pp=2", "schedule.pipeline.kind=gpipe", "model.context=8", "batch.micro=1", "batch.global=40"}},

@@ -129,7 +129,7 @@ TEST(PlanRefinement, ExampleExchangesAboutAsLongAsItsExpertsCompute) {
 }
 
 TEST(PlanRefinement, FindsAFasterSchedule) {
-  // With one micro-batch in a step, only chunks of this micro-batch can overlap.
+  // Only chunks of a micro-batch can overlap if a step has one micro-batch.
   const Refined r(with_experts, {"parallel.ep=16", "parallel.zero=1"}, slow_network(), {.world = ranks});
   EXPECT_LT(r.after.step.seconds, 0.97 * r.before.step.seconds);
   EXPECT_TRUE(r.recipe().schedule.moe.settled().overlaps()) << r.after.candidate.to_string(ranks);
@@ -380,7 +380,7 @@ TEST(Plan, IsNeverWorseThanWithoutChanges) {
     r.parallel.order = recipe.parallel.order;
     r.offload = recipe.offload;
     r.schedule.moe = recipe.schedule.moe;
-    // Under dualpipe_v, the layout's overlap stays: the search may choose dualpipe_v only after a change of
+    // The layout's overlap stays under dualpipe_v: the search may choose dualpipe_v only after a change of
     // schedule.pipeline.overlap.
     if (r.schedule.pipeline.kind != pp::PipelineKind::dualpipe_v)
       r.schedule.pipeline.overlap = recipe.schedule.pipeline.overlap;

@@ -112,7 +112,8 @@ TEST(Plan, ReturnsFittingLayoutsBestFirst) {
 }
 
 TEST(Plan, ComparesTheRecipesOwnLayoutEvenIfTheSearchDoesNotTryIt) {
-  // The search tries only powers of two for pp. With a single sequence, no other layout of 3 ranks is legal.
+  // The search tries only powers of two for pp. No other layout of 3 ranks is legal, because there is a single
+  // sequence.
   const std::string own = "parallel: {pp: 3}\n";
   const std::string model =
       "model: {layers: 6, hidden: 256, heads: 4, context: 256, vocab: 512}\n"

@@ -174,8 +174,8 @@ TEST(PricesOfH100, ExtraBytesAddTheirTime) {
   EXPECT_NEAR(prices.product(p) - plain, 1e9 / (3.35e12 * 0.87), 1e-9);
 }
 
-// The measured seconds are from a dispatch by all-to-all (arXiv 2603.07685, Table 7). It sends 4096 tokens of 7168 bf16
-// elements with 8 experts each.
+// The measured seconds are from a dispatch by all-to-all (arXiv 2603.07685, Table 7). The dispatch sends 4096 tokens of
+// 7168 bf16 elements with 8 experts each.
 TEST(PricesOfH100, AllToAllsAreWithin40PercentOfHybridEpsTable) {
   const Prices prices(shipped("h100-dgx"));
   for (const auto& [ranks, measured] : {std::pair{8, 1265e-6}, {16, 5774e-6}, {32, 8059e-6}, {64, 9164e-6}}) {

@@ -61,7 +61,7 @@ StepRecord run_all(const Recipe& r, const mesh::Layout& layout, int rank, std::i
   return record_step(run, recorded, rank);
 }
 
-// Returns the record of a step that repeats layers. If `passes` is true, the step also repeats passes. A rank with many
+// Returns the record of a step that repeats layers. The step also repeats passes if `passes` is true. A rank with many
 // layers then records passes that contain repeated layers.
 StepRecord run_few(const Recipe& r, const mesh::Layout& layout, int rank, bool passes) {
   const train::Extensions extensions;
@@ -220,8 +220,9 @@ TEST(RepeatedLayersOfRecords, GiveTheRecordsOfWholeSteps) {
   }
 }
 
-// The first layer with experts allocates the windows, unlike the later layers with experts. It is the recorded layer,
-// because the layer before it is dense. The calls of the later layers differ from its calls, so all layers must run.
+// The first layer with experts allocates the windows, unlike the later layers with experts. The first layer with
+// experts is also the recorded layer, because the layer before it is dense. The later layers make other calls than the
+// recorded layer, so all layers must run.
 TEST(LayersThatDiffer, RunInsteadOfBeingRepeated) {
   const Recipe r = recipe_with({"parallel.ep=2", "schedule.moe.all_to_all=window", "model.moe.dense_layers=1"});
   const mesh::Layout layout(r.parallel.sizes(), 2);

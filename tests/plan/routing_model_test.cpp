@@ -59,7 +59,7 @@ TEST(RoutingModel, EvenLoadSpreadsATokensExpertsOverRanks) {
 TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
   // For one expert, P(share > x) is (1 - x)^(E - 1).
   EXPECT_NEAR(share_of_rank(RoutingLoad::p99, 1, {1, 64}), 1 - std::pow(0.01, 1.0 / 63), 1e-9);
-  // For two of four experts, the share has the distribution Beta(2, 2): P(share <= x) is x^2 * (3 - 2 * x). With top-4,
+  // The share of two of four experts has the distribution Beta(2, 2): P(share <= x) is x^2 * (3 - 2 * x). With top-4,
   // at most half of a token's slots can be on a rank with two experts.
   const double x = share_of_rank(RoutingLoad::p99, 2, {2, 4});
   EXPECT_NEAR(x * x * (3 - 2 * x), 0.99, 1e-9);

@@ -68,7 +68,7 @@ TEST(Trainer, ResumedBeforeItsChoiceContinuesItsTrials) {
   EXPECT_NE(log_of(resumed).find("schedule.moe: chosen "), std::string::npos) << log_of(resumed);
 }
 
-// With four trial steps, predictions alone decide.
+// Predictions alone decide in a run with four trial steps.
 TEST(Trainer, LogsTheStrategiesOfMemoryReuseThatItDoesNotTry) {
   const Scratch folder;
   const comm::World world;

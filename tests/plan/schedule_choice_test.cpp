@@ -83,8 +83,8 @@ TEST(ScheduleChoice, DefaultScheduleReplacesTheFinalistOfItsFamily) {
   });
 }
 
-// A rank selects its share of the tokens before or after the gate. Under sequence parallelism, both choices result in
-// the same work.
+// A rank selects its share of the tokens before or after the gate. Both choices result in the same work under sequence
+// parallelism.
 TEST(ScheduleChoice, HasOneCandidateForEqualWorkAndKeepsTheRecipesSchedule) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -100,7 +100,7 @@ TEST(ScheduleChoice, HasOneCandidateForEqualWorkAndKeepsTheRecipesSchedule) {
 }
 
 // Parm's S1 (`pause_before_gate`) and S2 (`pause_after_gate`) gather the same number of tokens after the experts in
-// forward. In backward, S2 also gathers the gradients of the routing weights. With one chunk, S2 equals `drop`.
+// forward. In backward, S2 also gathers the gradients of the routing weights. S2 equals `drop` if there is one chunk.
 TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
   const Recipe recipe = small_recipe(
       {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=auto", "schedule.moe.esp_exchange=direct"});
@@ -138,7 +138,7 @@ TEST(ScheduleChoice, PredictionsIncludeTheExchangeOfCounts) {
   });
 }
 
-// Under tensor parallelism, shared experts beside the all-to-all sum their results over the tp ranks.
+// Shared experts beside the all-to-all sum their results over the tp ranks under tensor parallelism.
 TEST(ScheduleChoice, PredictionsOfSharedExpertsIncludeTheirTensorParallelTransfers) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "model.moe.shared_experts=1", "schedule.moe.shared=beside"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {

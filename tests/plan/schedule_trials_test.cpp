@@ -171,7 +171,7 @@ TEST(ScheduleChoice, Algorithm1EndsWithItsTrials) {
   });
 }
 
-// If minima were compared, 12 chunks would win because of one fast step.
+// 12 chunks would win because of one fast step if minima were compared.
 TEST(ScheduleChoice, Algorithm1ComparesMedians) {
   const Recipe recipe = cut_recipe({"schedule.moe.trial_share=0.5"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {

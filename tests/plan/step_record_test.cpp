@@ -268,7 +268,7 @@ TEST(StepRecord, BeginsWithTheGathersThatItHides) {
     }
 }
 
-// With recomputation, a block's attention and its experts are used three times: in forward, in the recomputation, and
+// A block's attention and its experts are used three times under recomputation: in forward, in the recomputation, and
 // in backward.
 TEST(StepRecord, UnitsAreGatheredAheadAlsoWithRecomputation) {
   const auto gathers = [](const std::string& recompute) {

@@ -16,7 +16,8 @@ using device::CommunicationWork;
 using device::Issue;
 using device::Lane;
 
-// Returns the seconds of an issue. They equal the bytes of a kernel, or the bytes that a communication sends.
+// Returns the seconds of an issue. The number of seconds is the bytes of a kernel, or the bytes that a communication
+// sends.
 double price(const StepRecord&, const Issue& issue) {
   if (const auto* work = std::get_if<CommunicationWork>(&issue.work)) return static_cast<double>(work->sent);
   return static_cast<double>(std::get<device::MemoryWork>(issue.work).bytes);
@@ -223,7 +224,7 @@ TEST(StepSimulation, RunsHigherClassesFirst) {
   const int32_t rows = s.collective(ep, 4);
   s.kernel(4, {rows});
   EXPECT_NEAR(simulated({s}, {0, 0}, {.priority = in_order}).seconds, 8, 0.02);
-  // If the collectives share the network evenly, both end after eight seconds, and the kernel follows.
+  // Both collectives end after eight seconds if they share the network evenly. The kernel follows.
   EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}).seconds, 12);
 }
 

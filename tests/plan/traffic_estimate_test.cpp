@@ -118,8 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
               "parallel.zero=1"}}),
     [](const auto& i) { return i.param.name; });
 
-// All experts of a group are on one rank. If two experts of a token are in one group, the token is sent to this rank
-// once.
+// All experts of a group are on one rank. A token is sent to this rank once if two of its experts are in one group.
 TEST(TrafficOfGroups, IsLowerWhenTokensChooseFewGroups) {
   const auto sent = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"parallel.ep=8", "schedule.moe.rows=token", "model.moe.experts=16",

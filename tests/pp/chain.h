@@ -1,5 +1,5 @@
-// Model of twelve small linear layers, for tests of pipelines. Under every schedule, the stages of the model together
-// must compute the gradients that one rank computes.
+// Model of twelve small linear layers, for tests of pipelines. The stages of the model together must compute the
+// gradients that one rank computes, under every schedule.
 #pragma once
 
 #include <algorithm>

@@ -98,8 +98,8 @@ TEST(Check, FindsADeadlock) {
             "which ranks do not wait for each other");
 }
 
-// If rank 1 runs both forwards first, F0.1 and B0.0 of rank 0 are legal in sequence. If they are merged, B0.0 waits for
-// the result of F0.1.
+// F0.1 and B0.0 of rank 0 are legal in sequence if rank 1 runs both forwards first. B0.0 waits for the result of F0.1
+// if F0.1 and B0.0 are merged.
 TEST(Check, FindsADeadlockOfMergedPairs) {
   Schedule s = one_f_one_b(2, 2);
   s.ranks[0][1].merged = true;  // merges F0.1 and B0.0; rank 1 runs B0.0 directly after F0.0

@@ -1,4 +1,4 @@
-// Calls to the storage of parameters, which are recorded with a part of a log and repeated with it.
+// Calls to the storage of parameters. The calls are recorded with a part of a log and repeated with this part.
 #include "parallel/pp/parameter_calls.h"
 
 #include <gtest/gtest.h>

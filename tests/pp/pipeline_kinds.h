@@ -13,8 +13,8 @@ inline std::vector<PipelineKind> all_kinds() {
   return kinds;
 }
 
-/// Returns configurations of every kind. Kinds with a choice of virtual stages have one, two and three of them. Kinds
-/// that support pairs appear with and without pairs.
+/// Returns configurations of every kind. Kinds with a choice of virtual stages appear with one, two and three virtual
+/// stages. Kinds that support pairs appear with and without pairs.
 inline std::vector<PipelineConfig> all_configs() {
   std::vector<PipelineConfig> configs;
   for (const PipelineKind kind : all_kinds())

@@ -57,7 +57,7 @@ TEST(Bubble, HasNoFormulaIfNoneHolds) {
 }
 
 TEST(Bubble, ShrinksFromGPipeToInterleavedToZeroBubble) {
-  // Both sets of times are of the same model. With two virtual stages per rank, each stage takes half the time.
+  // Both sets of times are of the same model. Each stage takes half the time if a rank has two virtual stages.
   const StageTimes whole{2, 2, 2}, half{1, 1, 1};
   const auto share = [&](PipelineKind kind) {
     const Schedule s = schedule_of(kind, 4, 16);

@@ -118,8 +118,8 @@ TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
                [&] {
                  for (; !over; fibers.yield()) log += " |";
                });
-    // The caller yields before the experts of each chunk and before each return. With lane threads, the caller waits
-    // only for the last return.
+    // The caller yields before the experts of each chunk and before each return. The caller waits only for the last
+    // return if lanes have threads.
     EXPECT_EQ(log, GetParam() ? " other before D0 | C0 D1 | C1 |" : " other before D0 | C0 | D1 | C1 |")
         << "copies: " << copies << ", offloads: " << offloads;
   }

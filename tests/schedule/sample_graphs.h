@@ -22,8 +22,8 @@ inline TaskId computes(TaskGraph& g, std::string name, double seconds, std::vect
 inline TaskId copies(TaskGraph& g, std::string name, int64_t seconds, std::vector<TaskId> after = {}) {
   return g.add({Lane::copy, std::move(name), {.copy_bytes = seconds}, TaskKind::copy}, std::move(after), nothing);
 }
-/// Adds a task that sends in the group "ep" (lane inter) or "tp" (lane intra) of two ranks. With unit_rates(), the task
-/// takes `seconds`.
+/// Adds a task that sends in the group "ep" (lane inter) or "tp" (lane intra) of two ranks. The task takes `seconds`
+/// under unit_rates().
 inline TaskId sends(TaskGraph& g, Lane lane, std::string name, int64_t seconds, std::vector<TaskId> after = {},
                     TaskKind kind = TaskKind::all_to_all) {
   const Cost cost{.wire_bytes = seconds, .group = lane == Lane::inter ? "ep" : "tp", .group_size = 2};

@@ -82,7 +82,7 @@ TEST(SharedCores, ThreadsShareInProportionToTheirNumber) {
   const auto lanes = simulate_all(graphs, on(four_cores), {{node_group, {0, 0}}});
   EXPECT_NEAR(lanes[1].total(), 5, rounding(5));
   EXPECT_NEAR(lanes[0].total(), 7, rounding(7));
-  // If the rank's own thread issues the copy (Drive::caller), the copy uses all threads of the rank.
+  // The copy uses all threads of the rank if the rank's own thread issues the copy (Drive::caller).
   const auto caller = simulate_all(graphs, on(four_cores), {{node_group, {0, 0}}}, Drive::caller);
   EXPECT_NEAR(caller[1].total(), 8, rounding(8));
   EXPECT_NEAR(caller[0].total(), 10, rounding(10));

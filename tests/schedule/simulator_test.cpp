@@ -152,8 +152,8 @@ TEST(Simulate, FollowsTheClosedFormOfThePipelineOfMicroBatches) {
 TEST(Simulate, PaysLatencyForEveryChunk) {
   Rates rates = unit_rates();
   rates.links = {{TaskKind::all_to_all, "ep", 2, false, TimeCurve::linear(0.5, 1)}};
-  // Each of n chunks sends 8 / n bytes each way, and its experts take 8 / n seconds. With several chunks, the link
-  // is always busy and pays 2 * n latencies.
+  // Each of n chunks sends 8 / n bytes each way, and its experts take 8 / n seconds. The link is always busy and pays 2
+  // * n latencies if there are several chunks.
   for (int n : {1, 2, 4, 8}) {
     const double expected = n == 1 ? 2 * 8.5 + 8 : 2 * (8 + 0.5 * n);
     EXPECT_NEAR(simulate(pipeline(n, 8 / n, 8 / n), rates).total(), expected, rounding(expected)) << n << " chunks";

@@ -62,7 +62,7 @@ TEST(HostRead, KeepsItsMemoryUntilTheValuesArriveEvenIfDropped) {
   lane->run([&] { open.wait(false); });
   read_to_host("test", Tensor::zeros({256}, Dtype::f32, context), *lane);
   constexpr int64_t bytes = 256 * 4;
-  // If the dropped read had freed its memory, this buffer would probably reuse that memory.
+  // This buffer would probably reuse the memory of the dropped read if that read had freed its memory.
   const std::shared_ptr<std::byte> others = context.host_buffer(bytes);
   std::fill_n(others.get(), bytes, std::byte{1});
   open = true;

@@ -121,8 +121,8 @@ TEST_P(SplitLinear, OutputsAndGradientsMatchOneRank) {
     const double allowed = tolerance(Dtype::f64, odd.inputs * odd.hidden * odd.outputs);
     expect_close(held(lab, expected.y), actual.y, allowed);
     expect_close(held(lab, expected.dx), actual.dx, allowed);
-    // The last gradient belongs to the bias, which is added after the sum. With sequence parallelism, each rank has
-    // only the contribution of its rows.
+    // The last gradient belongs to the bias, which is added after the sum. Each rank has only the contribution of its
+    // rows under sequence parallelism.
     if (tp.sequence) tp.group->all_reduce(actual.gradients.back(), comm::Reduce::sum, lab.stream()).wait();
     for (size_t i = 0; i < expected.gradients.size(); ++i) {
       SCOPED_TRACE(whole.all()[i]->name());

@@ -1,4 +1,4 @@
-// Tests run by mpirun, with delayed messages. They test gathers of rows. They compare overlapped products bitwise with
+// Tests of gathers of rows, run by mpirun, with delayed messages. The tests compare overlapped products bitwise with
 // unfused compositions, and the vocabulary loss and its gradients with one rank's results.
 #include "parallel/tp/overlap.h"
 

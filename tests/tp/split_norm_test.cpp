@@ -24,8 +24,8 @@ struct Heads {
       : x(lab.randn({rows, heads * of_head})), gain(&lab.parameter({heads * of_head})), pieces(heads) {}
 
   int64_t parts(const ProcessGroup& group) const { return std::min<int64_t>(pieces, group.size()); }
-  /// Returns a new parameter: this rank's piece of the gain. If there are fewer pieces than ranks, several ranks hold
-  /// the same piece.
+  /// Returns a new parameter: this rank's piece of the gain. Several ranks hold the same piece if there are fewer
+  /// pieces than ranks.
   Parameter& own_gain(TpLab& lab) const {
     const auto count = static_cast<int>(parts(lab.group));
     Parameter& own = lab.parameters.add(
@@ -60,7 +60,7 @@ struct Heads {
 
 class SplitNorm : public testing::TestWithParam<int> {};
 
-// With 4 ranks, two ranks hold each of the two key heads. Each of these two ranks has an addend of the gradient.
+// Two of 4 ranks hold each of the two key heads. Each of these two ranks has an addend of the gradient.
 TEST_P(SplitNorm, EqualsTheNormOfAllColumns) {
   on_late_ranks(GetParam(), [](TpLab& lab) {
     const Heads q(lab, 4), k(lab, 2);

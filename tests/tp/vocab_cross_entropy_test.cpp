@@ -103,7 +103,7 @@ TEST_P(VocabCrossEntropy, GradientOfTheBiasMatchesOneRank) {
   });
 }
 
-// Replicated layers receive these gradients. If the gradients differed in a bit, the ranks would diverge.
+// Replicated layers receive these gradients. The ranks would diverge if the gradients differed in a bit.
 TEST_P(VocabCrossEntropy, AllRanksAreBitwiseIdentical) {
   on_ranks([](TpLab& lab) {
     for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {

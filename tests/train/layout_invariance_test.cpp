@@ -287,7 +287,7 @@ TEST(Layouts, EncodersTrainAlikeUnderSeveralLayouts) {
   expect_same_under_every_layout(recipe, documents_of(recipe));
 }
 
-// Experts 2 and 3 get no token in any step. With ep = 2 or ep = 4, half of the ranks get no row.
+// Experts 2 and 3 get no token in any step. Half of the ranks get no row if ep is 2 or 4.
 TEST(Layouts, RankWithoutTokensJoinsWithZeroGradients) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0 1\n1 0\n";
@@ -311,7 +311,7 @@ TEST(Layouts, EqualOneRankIfEveryTokenChoosesOneExpertWithAndWithoutDrops) {
     expect_same_under_every_layout(recipe, source);
     const StepResult result = one_rank_trajectory(recipe, source, 1).steps[0].result;
     EXPECT_EQ(result.routers[0].counts, (std::vector<int64_t>{0, 0, 0, 64}));
-    // With a capacity factor, 1.5 * 16 / 4 = 6 of the 16 tokens of a micro-batch are kept.
+    // 1.5 * 16 / 4 = 6 of the 16 tokens of a micro-batch are kept if there is a capacity factor.
     EXPECT_EQ(result.routers[0].dropped, recipe.model.moe.capacity_factor ? 4 * (16 - 6) : 0);
   }
 }

@@ -35,7 +35,8 @@ std::vector<double> losses(const Recipe& recipe, int steps, int ranks = 1) {
   return all;
 }
 
-// The choice of experts is fixed. Otherwise rounding, like any other change, would send some tokens to other experts.
+// The choice of experts is fixed, because rounding, like any other change, would otherwise send some tokens to other
+// experts.
 TEST(Bf16Logits, LossesStayNearThoseWithF32LogitsForFiftySteps) {
   const std::vector<std::string> fixed{"train.steps=50", "model.moe.routing=balanced"};
   const std::vector<double> exact = losses(recipe_with("f32", fixed), 50),

@@ -31,7 +31,8 @@ std::vector<double> losses(const Recipe& recipe, int steps) {
   return all;
 }
 
-// The choice of experts is fixed. Otherwise rounding, like any other change, would send some tokens to other experts.
+// The choice of experts is fixed, because rounding, like any other change, would otherwise send some tokens to other
+// experts.
 TEST(Bf16Moments, LossesStayNearThoseWithF32MomentsForFiftySteps) {
   const std::vector<std::string> fixed{"train.steps=50", "model.moe.routing=balanced"};
   const std::vector<double> exact = losses(recipe_with("f32", fixed), 50),
@@ -94,7 +95,7 @@ TEST(Bf16Moments, CheckpointLoadsIntoARunWithTheOtherDtype) {
   EXPECT_GT(moments, 0);
 }
 
-// With one micro-batch per rank, levels 0 and 1 of ZeRO give bitwise identical results.
+// Levels 0 and 1 of ZeRO give bitwise identical results if each rank has one micro-batch.
 TEST(Bf16Moments, RunContinuesBitwiseWithRepartitionedStates) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     const auto recipe = [](int zero, const char* offload) {

@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
               "batch.global=24", "schedule.worker_lanes=true"}}),
     [](const auto& i) { return i.param.name; });
 
-// Under memory reuse, lanes have threads if schedule.worker_lanes is not false. These threads post collectives while
+// Lanes have threads if memory is reused and schedule.worker_lanes is not false. These threads post collectives while
 // the rank's thread posts collectives of the other micro-batch.
 INSTANTIATE_TEST_SUITE_P(
     MemoryReuse, MicroBatchesInTurns,

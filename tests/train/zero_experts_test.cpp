@@ -1,4 +1,5 @@
-// Under ZeRO-3, all ranks gather the weights of experts in the same order, even if their rows and chunks differ.
+// All ranks gather the weights of experts in the same order under ZeRO-3, even if the ranks have different rows and
+// chunks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,8 +44,8 @@ Trajectory run_under(const Words& words, int ranks) {
   return result;
 }
 
-// Expects bitwise equal runs at levels 0 and 3. With one micro-batch per rank, both levels round sums over ranks in the
-// same way.
+// Expects bitwise equal runs at levels 0 and 3. Both levels round sums over ranks in the same way if each rank has one
+// micro-batch.
 void expect_bits_of_level_0(const Words& words, int ranks, int64_t unit_bytes) {
   SCOPED_TRACE(cat("units of ", unit_bytes, " bytes"));
   const auto at_level = [&](int64_t level) {
@@ -81,8 +82,8 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class ExpertsWithoutRows : public testing::TestWithParam<Case> {};
 
-// With units of 1 byte (distributed.bucket_bytes), every parameter has its own gather, and ranks could call these
-// gathers in different orders. With larger units, wrongly paired gathers could have equal sizes.
+// Every parameter has its own gather if units have 1 byte (distributed.bucket_bytes). Ranks could call these gathers in
+// different orders. Wrongly paired gathers could have equal sizes if units are larger.
 TEST_P(ExpertsWithoutRows, AreGatheredLikeTheirReplicas) {
   const Uneven uneven;
   const Words words = joined(uneven.words(GetParam().schedule), GetParam().model);

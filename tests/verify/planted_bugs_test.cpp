@@ -258,7 +258,7 @@ std::vector<Bug> bugs() {
        "dp=4,etp=2",
        "router of MoE layer",
        "dp=2,etp=2",
-       // If all etp ranks add the bias, the result contains etp times the bias. Scaling the biases by etp has the same
+       // The result contains etp times the bias if all etp ranks add the bias. Scaling the biases by etp has the same
        // effect. The scaling is undone before the update.
        hooks({.before_step = [](TrainingRun& run) { scale_down_biases(run, size_of(run, Axis::etp)); },
               .reduced = [](TrainingRun& run) { scale_down_biases(run, 1.0 / size_of(run, Axis::etp)); }})},

@@ -17,7 +17,8 @@ class WrongGroup final : public ProcessGroup {
         wrong_(std::move(wrong)) {}
   int rank() const override { return right_.rank(); }
   int size() const override { return right_.size(); }
-  // Returns false. If it returned true, ranks could copy rows directly from each other, without calling start().
+  // Returns false. Ranks could copy rows directly from each other, without calling start(), if this function returned
+  // true.
   bool in_one_process() const override { return false; }
   std::unique_ptr<ProcessGroup> split(int color, int key, comm::TrafficClass traffic, std::string name) const override {
     auto part = right_.split(color, key, traffic, std::move(name));
@@ -36,7 +37,7 @@ class WrongGroup final : public ProcessGroup {
     return right_.issue(std::move(op), stream);
   }
   void abort_other_ranks(base::ExitCode code) const override { right_.abort_job(code); }
-  // Accepts tensors of any device. If necessary, the correct group copies them through the host.
+  // Accepts tensors of any device. The correct group copies them through the host if necessary.
   bool takes_device_tensors() const override { return true; }
 
  private:

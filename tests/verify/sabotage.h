@@ -11,8 +11,8 @@ namespace hexad::tests {
 
 using tensor::Tensor;
 
-/// Function that performs an operation of a group wrongly. If the function returns std::nullopt, the group performs the
-/// operation correctly.
+/// Function that performs an operation of a group wrongly. The group performs the operation correctly if the function
+/// returns std::nullopt.
 using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGroup& right, const comm::Operation& op,
                                                          device::Stream& stream)>;
 
@@ -21,7 +21,7 @@ using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGrou
 std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right, Wrong wrong);
 
 /// Returns a function that omits operations of `kind` in groups named `group`. After an omitted all-reduce, each rank
-/// has only its own values. If `elements` is set, omits only operations on buckets of one parameter with this size.
+/// has only its own values. Omits only operations on buckets of one parameter with this size if `elements` is set.
 Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int64_t> elements = {});
 
 /// Returns a function that begins operations of `kind` in groups named `group`, and immediately reports them as done.

@@ -59,7 +59,8 @@ TEST_F(SubjectTest, FailureOfTrainingIsAnOutcome) {
   EXPECT_FALSE(o.agrees());
 }
 
-// With the scores of a rounded run, some tokens would choose other experts than in the oracle, and counts would differ.
+// Some tokens would choose other experts than in the oracle, and counts would differ, if a rounded run chose experts by
+// its own scores.
 TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
   for (const char* device : {"cpu", "emulated"}) {
     const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",

@@ -129,7 +129,7 @@ TEST(Eps, BetterNeighbourWinsBetweenDivisors) {
 }
 
 TEST(Eps, ChoosesOneGroupIfOverheadExceedsTheOverlap) {
-  // With small loads, dividing the experts into groups does not help.
+  // Dividing the experts into groups does not help if loads are small.
   const auto tried = all_groups(1e-4, 2e-4, 20, {.k = 4e-5, .b = 2e-5});
   EXPECT_EQ(best_groups(tried).N, 1);
   EXPECT_EQ(best_groups(tried).gain, 0);

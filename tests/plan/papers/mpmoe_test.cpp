@@ -33,7 +33,7 @@ TEST(Mpmoe, SavingsOf2And4And8MicroBatchesHaveTheRatios1To2To2AndAHalf) {
 }
 
 TEST(Mpmoe, SavingsApproachTheirBoundWithLargeBatches) {
-  // Without model states and with H = 4 * M, equation 6 gives savings of 1/4, 1/2 and 5/8.
+  // Equation 6 gives savings of 1/4, 1/2 and 5/8 for H = 4 * M without model states.
   EXPECT_NEAR(saving_ratio(gpt_xl(1e9), 2), 0.25, 1e-3);
   EXPECT_NEAR(saving_ratio(gpt_xl(1e9), 4), 0.5, 1e-3);
   EXPECT_NEAR(saving_ratio(gpt_xl(1e9), 8), 0.625, 1e-3);

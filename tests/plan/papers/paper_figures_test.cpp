@@ -118,7 +118,7 @@ Layer gpt_xl(int64_t tokens, int ranks) { return {2048, 8192, ranks, 1, "gelu", 
 
 TEST(PaperFigures, LargerBatchesHaveMoreMicroBatchesOnMpmoesCluster) {
   // Fig. 14: 2 micro-batches are best for small batches, then 4, then 8. The paper does not say how many GPUs it used
-  // for this figure; here, they are all 64.
+  // for this figure. This test uses all 64 GPUs.
   const Prices prices = prices_of("mpmoe-adira");
   int64_t before = 1, first = 0, last = 0;
   for (const int64_t tokens : {512, 2048, 8192, 65536}) {
@@ -204,7 +204,7 @@ TEST(PaperFigures, FiveGroupsAreTheFastestInTable5) {
   }
   EXPECT_GT(of_twenty[1024], 0);
   EXPECT_GT(of_twenty[3072], of_twenty[256]);
-  // With wider experts, products take most of the time, so that overlap gains less.
+  // Products take most of the time if experts are wider, so that overlap gains less.
   const Layer wide = deepseek(15360, top_k, 5 * 3072, 4);
   const double of_wide = 1 - forward_seconds(wide, prices, 5, "dense") / forward_seconds(wide, prices, 1, "dense");
   EXPECT_GT(of_wide, 0);
@@ -212,8 +212,8 @@ TEST(PaperFigures, FiveGroupsAreTheFastestInTable5) {
 }
 
 TEST(PaperFigures, TwoGroupsGainFromTable7sTokensOn) {
-  // Table 7: from about 1,700 tokens on 8 GPUs on, two groups are faster than one, by 3.5 to 9.4%. With few tokens, two
-  // groups gain nearly nothing, because smaller all-to-alls and products are less efficient.
+  // Table 7: from about 1,700 tokens on 8 GPUs on, two groups are faster than one, by 3.5 to 9.4%. Two groups gain
+  // nearly nothing for few tokens, because smaller all-to-alls and products are less efficient.
   const Prices prices = prices_of("eps-h800");
   const auto gain = [&](int64_t tokens) {
     const Layer layer = deepseek(1536, 6, tokens / 8, 8);

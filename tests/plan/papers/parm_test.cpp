@@ -73,8 +73,8 @@ TEST(Parm, PhasesHideAllButOneSliceOfTheShorterCollective) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // with one phase, nothing overlaps
-  // Without measured alpha_o and beta_o, the price of S2 is at most the price of its operations in sequence (equation
-  // 7).
+  // The price of S2 is at most the price of its operations in sequence (equation 7) if alpha_o and beta_o were not
+  // measured.
   const Layer l = table_3_layer();
   const Costs costs{.AG_MP = all_gather_b, .A2A = all_to_all, .overlap = {}};
   EXPECT_DOUBLE_EQ(s2_seconds(l, costs),

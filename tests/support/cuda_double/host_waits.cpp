@@ -11,7 +11,7 @@ struct Waits {
   WaitName name = nullptr;
   std::map<std::string, int64_t> by_name;
 };
-// Returns the counts. They are never destroyed, because contexts in static variables end later and wait then.
+// Returns the counts. The counts are never destroyed, because contexts in static variables end later and wait then.
 Waits& waits() {
   static Waits& all = *new Waits;
   return all;

@@ -10,7 +10,7 @@ struct Launches {
   std::mutex mutex;
   LaunchCounts by_name, last_blocks;
 };
-// Returns the counts. They are never destroyed, because contexts in static variables end later.
+// Returns the counts. The counts are never destroyed, because contexts in static variables end later.
 Launches& launches() {
   static Launches& all = *new Launches;
   return all;

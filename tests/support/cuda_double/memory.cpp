@@ -143,8 +143,8 @@ void count_allocation(const char* function, size_t bytes) {
   ++ranges().allocations[std::string(function) + " " + std::to_string(bytes)];
 }
 
-// Adds `bytes` to the pinned memory. A negative number returns memory. If the capacity does not suffice, adds nothing
-// and returns false.
+// Adds `bytes` to the pinned memory. A negative number returns memory. Adds nothing and returns false if the capacity
+// does not suffice.
 bool charge_pinned(int64_t bytes) {
   std::lock_guard lock(ranges().mutex);
   if (bytes > 0 && bytes > ranges().pinned_capacity - ranges().pinned) return false;

@@ -38,8 +38,8 @@ class PinnedCapacity {
 
 // Functions for the double's other allocators (virtual memory, NCCL's buffers):
 
-/// Adds `bytes` to the used bytes of a device. A negative number returns memory. If the device has too little memory,
-/// adds nothing and returns false.
+/// Adds `bytes` to the used bytes of a device. A negative number returns memory. Adds nothing and returns false if the
+/// device has too little memory.
 bool charge(int device, int64_t bytes);
 void add_range(void* begin, int64_t bytes, Memory kind, int device);
 /// Removes the range that begins at `begin`. Returns its size in bytes; 0 if there is none.

@@ -25,8 +25,7 @@ class NcclBuffers {
   };
   /// True if connect() would take memory.
   bool lack(const Place& at, const std::vector<NcclCall>& calls) const;
-  /// Adds the missing connections of `calls`. If the device has too little memory, adds no connection and returns
-  /// false.
+  /// Adds the missing connections of `calls`. Adds no connection and returns false if the device has too little memory.
   bool connect(const Place& at, const std::vector<NcclCall>& calls);
   int64_t bytes() const { return bytes_; }
   /// Returns all memory to `device`.

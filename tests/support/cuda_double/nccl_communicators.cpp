@@ -50,7 +50,7 @@ ncclResult_t complete(Lock& lock, const NcclSidePtr& side, const F& finish) {
   return ncclInProgress;
 }
 
-// Ends a communicator. If `faults` is true, counts a fault for each buffer that is still registered.
+// Ends a communicator. Also counts a fault for each buffer that is still registered, if `faults` is true.
 void end(ncclComm_t comm, bool faults) {
   if (faults) nccl_registry().registration_faults += static_cast<int64_t>(comm->side->registered.size());
   comm->side->registered.clear();

@@ -61,7 +61,7 @@ NcclRegistry& nccl_registry();
 /// Returns `result`, an error. ncclGetLastError() returns `why` on this thread until the next error.
 ncclResult_t nccl_refusal(ncclResult_t result, std::string why);
 /// Returns an error if the thread has chosen no device. At the end of a call, NCCL makes the thread's previous device
-/// current again. If the thread has chosen no device, this step would open device 0.
+/// current again. This step would open device 0 if the thread had chosen no device.
 ncclResult_t nccl_has_device(const char* call);
 /// Returns ncclSuccess if the communicator may be used; otherwise the error.
 ncclResult_t nccl_ready(ncclComm_t comm);

@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t sequences = 3, context = 16;
 
-// Makes the micro-batches that begin with sequences 0 and 3 on a meta device. The first is made from sequences. If
-// `like_first` is true, the second is made like the first, without values. If `like_first` is false, the second is also
-// made from sequences.
+// Makes the micro-batches that begin with sequences 0 and 3 on a meta device. The first micro-batch is made from
+// sequences. The second micro-batch is made like the first, without values, if `like_first` is true. Otherwise, the
+// second micro-batch is also made from sequences.
 struct Made {
   Made(device::DeviceKind stands_for, ContextRank rank, int64_t blocks, std::optional<int64_t> chunk, bool like_first)
       : run(std::make_shared<device::MetaRun>(stands_for)) {

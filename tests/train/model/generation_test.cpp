@@ -96,8 +96,8 @@ std::vector<int32_t> prompt(int64_t n) {
   return ids;
 }
 
-// Returns the logits of all positions, computed in passes of the given numbers of tokens. If `cached` is true, passes
-// share cached keys and values.
+// Returns the logits of all positions, computed in passes of the given numbers of tokens. Passes share cached keys and
+// values if `cached` is true.
 Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& passes, bool cached) {
   const int64_t total = std::accumulate(passes.begin(), passes.end(), int64_t{0});
   const std::vector<int32_t> ids = prompt(total);

@@ -35,7 +35,7 @@ TEST_P(MicroBatchSize, DoesNotAffectTheAuxiliaryLossOfThisScope) {
   double expected = 0;
   for (const char* micro : {"1", "2", "4", "8"}) {
     SCOPED_TRACE(testing::Message() << "batch.micro " << micro);
-    // Without clipping, the second step of SGD also depends on the scale of the first step's gradients.
+    // The second step of SGD also depends on the scale of the first step's gradients if gradients are not clipped.
     TrainingRun run(small_recipe({"model.moe.aux_loss.scope=" + GetParam(), std::string("batch.micro=") + micro,
                                   "optim.name=sgd", "optim.clip=0", "model.moe.aux_loss.coefficient=1"}),
                     self);
@@ -194,7 +194,7 @@ TEST(TrainStep, PredictionBlocksHaveTheTargetsOfFurtherTokens) {
   EXPECT_GT(loss("2", 2), 0);
 }
 
-// Without the auxiliary loss, only the prediction loss depends on the parameters of a prediction block.
+// Only the prediction loss depends on the parameters of a prediction block if there is no auxiliary loss.
 TEST(TrainStep, PredictionWeightScalesTheGradients) {
   const auto gradients = [](const char* weight) {
     TrainingRun run(small_recipe({"model.moe.aux_loss.coefficient=0", "model.prediction_blocks=1",
@@ -231,8 +231,8 @@ FixedSource without_targets(const FixedSource& source) {
   return FixedSource(batch);
 }
 
-// Without targets, no weight and no state changes, not even by weight decay, momentum, auxiliary losses or router
-// biases.
+// No weight and no state changes if there are no targets, not even by weight decay, momentum, auxiliary losses or
+// router biases.
 TEST(TrainStep, WithoutTargetsThereIsNoLossAndNoUpdate) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const char* precision : {"f64", "f32", "bf16"}) {

@@ -65,8 +65,8 @@ class TextKeys final : public config::Visitor {
   std::string section_;
 };
 
-// Fails for a new key whose value is a text. List such a key here. If its value is a path, also mark the key with
-// config::file_path.
+// Fails for a new key whose value is a text. List such a key here. Also mark the key with config::file_path if its
+// value is a path.
 TEST(Recipe, EveryTextIsMarkedAsAPathOrListed) {
   Recipe recipe;
   TextKeys keys;

@@ -330,7 +330,7 @@ Runner& this_runner() {
 }  // namespace
 
 #ifdef __SANITIZE_ADDRESS__
-/// Allows one kernel at a time. Under the address sanitizer, shared memory is a static variable of the process, because
+/// Allows one kernel at a time. Shared memory is a static variable of the process under the address sanitizer, because
 /// the sanitizer does not guard thread-local variables.
 std::mutex one_kernel;
 #endif

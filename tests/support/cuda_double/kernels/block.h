@@ -48,8 +48,8 @@ bool meet_block(const Call& call, bool predicate);
 const LaneValue* meet_warp(const Call& call, unsigned mask, const void* mine, size_t bytes);
 /// Returns the block's dynamic shared memory.
 void* dynamic_shared_memory();
-/// Copies `bytes` bytes at some time before the end of this thread's next finish_copies(). If `wanted` is false, writes
-/// zeros instead.
+/// Copies `bytes` bytes at some time before the end of this thread's next finish_copies(). Writes zeros instead if
+/// `wanted` is false.
 void copy_later(void* to, const void* from, size_t bytes, bool wanted);
 /// Performs this thread's copies that are not done yet.
 void finish_copies();

@@ -35,7 +35,7 @@ struct Strides {
   int64_t row, column;
 };
 
-/// Writes the product a[m, k] b[k, n] to d[m, n]. If `add` is true, adds the product to d instead.
+/// Writes the product a[m, k] b[k, n] to d[m, n]. Adds the product to d instead if `add` is true.
 template <class Out>
 void multiply(const GroupProblem& p, const __nv_bfloat16* a, Strides sa, const __nv_bfloat16* b, Strides sb, Out* d,
               bool add) {
