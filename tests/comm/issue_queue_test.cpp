@@ -102,8 +102,8 @@ TEST_F(Queue, MissingPeerDelaysNoOtherRequest) {
   EXPECT_EQ(starts(), "ep1.1 dp2.1 dp2.2");
 }
 
-// In the all-to-all, this rank exchanges nothing with rank 2. But rank 1 may wait there for rank 2, which may wait for
-// the dp message.
+// This rank exchanges nothing with rank 2 in the all-to-all. But rank 1 may wait in the all-to-all for rank 2, which
+// may wait for the dp message.
 TEST_F(Queue, ExchangeWithoutRowsForARankDelaysNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});

@@ -48,7 +48,7 @@ TEST(SlotOrder, FillsEachExpertUpToItsShareOfTheCapacity) {
   EXPECT_EQ(above.counts, (std::vector<int64_t>{1, 3})) << "order_slots() keeps the slots above the capacity";
 }
 
-// Experts 0 and 2 are in the first chunk, 1 and 3 in the second chunk.
+// Experts 0 and 2 are in the first chunk, and experts 1 and 3 are in the second chunk.
 TEST(SlotOrder, SendsATokenRowInItsFirstExpertGroupAndReturnsItInTheLast) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3, 2, -1, -1}, 3);

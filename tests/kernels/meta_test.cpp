@@ -305,7 +305,7 @@ TEST(MetaKernels, ForgetEveryResult) {
   EXPECT_FALSE(forgotten(gate)) << "operands keep their values";
 }
 
-// If only a part of a tensor is known, the rest remains unknown.
+// The rest of a tensor remains unknown if only a part is known.
 TEST(MetaKernels, KeepValuesGivenInParts) {
   Meta m;
   const Tensor ids = m.empty({4, 1}, Dtype::i32), rows = m.empty({4, 1}, Dtype::i64),

@@ -33,7 +33,7 @@ TEST(IssueOrder, BuiltInOrdersMatchTheirDocumentation) {
 TEST(IssueOrder, BuiltInOrdersAreLegalForOneToNineChunks) {
   for (const IssueOrder& order : built_in_orders())
     for (size_t chunks = 1; chunks <= 9; ++chunks) {
-      // With two buffers, at most two chunks may be in flight, but returns_last puts all chunks in flight.
+      // At most two chunks may be in flight with two buffers, but returns_last puts all chunks in flight.
       const bool fits = order.name != "returns_last" || chunks <= 2;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, false), "") << order.name;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;

@@ -16,7 +16,7 @@ namespace {
 TEST(MoeLayer, CountsChoicesBeforeDropsAndWithoutPadding) {
   MoeLab lab({"model.moe.capacity_factor=0.5", "model.moe.routing=balanced"});
   forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4, 8));
-  // Eight tokens have two slots each over four experts. Each expert keeps half.
+  // Eight tokens have two slots each over four experts. Each expert keeps two of its four slots.
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{4, 4, 4, 4}));
   EXPECT_EQ(lab.observed().assignments, 16);
   EXPECT_EQ(lab.observed().dropped, 8);

@@ -1,6 +1,6 @@
 // Compares the papers' closed forms with the simulator on this program's graphs. On an ideal machine, a form and the
-// simulator agree if both describe nearly the same schedule. Where they differ, the test states the difference and its
-// reason.
+// simulator agree if both describe nearly the same schedule. The test states the difference and its reason if the form
+// and the simulator differ.
 #include <gtest/gtest.h>
 
 #include <algorithm>

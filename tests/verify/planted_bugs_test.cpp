@@ -386,7 +386,7 @@ std::vector<Bug> bugs() {
   };
 }
 
-// Without the bug AutoSwitchesToFp8Rows, a switch changes results only by rounding.
+// A switch changes results only by rounding if the bug AutoSwitchesToFp8Rows is not planted.
 TEST(SwitchedSchedule, AgreesWithTheOracle) {
   const Scratch scratch;
   Recipe recipe = small_recipe();

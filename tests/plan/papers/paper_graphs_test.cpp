@@ -187,7 +187,7 @@ TEST(PaperGraphs, SchedulesOfParmTakeTheTimesOfItsEquations) {
             expect_within(t_B.form, t_B.simulated, t_B.form, "t_B, " + what);
             const Compared t_D1{"S1", parm::s1_seconds(l, costs), took(s1)};
             expect_within(t_D1.form, t_D1.simulated, t_D1.form, "t_D1, " + what);
-            // Without overlap, this program gathers sums of tokens (BLM), not results of slots (ETM).
+            // This program gathers sums of tokens (BLM) if nothing overlaps, not results of slots (ETM).
             const double without = parm::s2_sequential_seconds(l, costs) - costs.AG_MP(l.ETM()) + costs.AG_MP(l.BLM());
             expect_within(without, took(sequential), without, "t_D2 without overlap, " + what);
 

@@ -63,7 +63,7 @@ ncclResult_t nccl_refusal(ncclResult_t result, std::string why);
 /// Returns an error if the thread has chosen no device. At the end of a call, NCCL makes the thread's previous device
 /// current again. This step would open device 0 if the thread had chosen no device.
 ncclResult_t nccl_has_device(const char* call);
-/// Returns ncclSuccess if the communicator may be used; otherwise the error.
+/// Returns ncclSuccess if the communicator may be used. Otherwise, returns the error.
 ncclResult_t nccl_ready(ncclComm_t comm);
 
 /// Wakes the threads in nccl_wait(). The caller holds the mutex of nccl_world().

@@ -32,7 +32,7 @@ struct LaneValue {
   alignas(16) std::byte bytes[32];
 };
 
-/// A call at which threads meet.
+/// Call at which the threads of a block or of a warp wait for each other.
 struct Call {
   const char* name;
   std::source_location from;
