@@ -14,7 +14,7 @@ using tensor::Tensor;
 struct ChunkIndices {
   Tensor offsets;  // [E/P + 1] i64: offsets of the grouped rows of each local expert; undefined if the host has them
   Tensor place;    // [C] i64: index of the grouped row to which row i is copied; undefined if row i is grouped row i
-  Tensor runs;  // [3, N] i64: places of N runs of rows in windows (PermuteKernels::put); undefined if rows are sent
+  Tensor runs;     // [3, N] i64: places of N runs of rows in windows (PermuteKernels::put); undefined if rows are sent
   // The three tensors below are defined only if rows belong to tokens.
   Tensor source;   // [C] i64: index of the arrived row from which each computed row is copied
   Tensor entry;    // [C] i64: index of the slot of each computed row among the [R, M] slots of the arrived rows

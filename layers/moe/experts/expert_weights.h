@@ -15,8 +15,8 @@ namespace hexad::moe {
 /// identical for both choices. The rows of shadows (copies of hot experts) follow the rows of the rank's own experts.
 struct RowGroups {
   kernels::GroupOffsets rows{};  // offsets of each own expert's rows
-  bool dense = false;  // true: one kernel call per expert, which requires `rows` on the host; false: one call
-  int64_t computations = 1;         // number of contributions to each weight gradient in a pass (Routes::computations)
+  bool dense = false;            // true: one kernel call per expert, which requires `rows` on the host; false: one call
+  int64_t computations = 1;      // number of contributions to each weight gradient in a pass (Routes::computations)
   kernels::GroupOffsets shadows{};  // offsets of shadow rows, counted from the first shadow row; no groups: no shadows
 
   FusedChoice forward{};   // for the experts' first product and their activation
