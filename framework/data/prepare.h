@@ -31,9 +31,9 @@ struct PrepareOptions {
                                   // documents are in the same part
   std::string text_key = "text";  // key of the text in JSON objects, each of which is a document; see RecordRules
   bool text_key_given = false;    // true if the user has named text_key; see RecordRules
-  std::string chat_form = {};     // not empty: JSON objects are conversations, which are written in this form (see
-                                  // conversation_form(), whose folder is `tokenizer`); the dataset gets a loss mask, so
-                                  // that only answers are learned
+  std::string chat_form = {};     // form of conversations (see conversation_form(), with `tokenizer` as its folder). If
+                                  // it is not empty, JSON objects are conversations, and the dataset has a loss mask,
+                                  // so that only answers are learned
   bool binary = false;            // true: files that are not UTF-8 text are also taken
   bool force = false;             // true: a different dataset in `output` is replaced, even if it is unfinished
   std::vector<std::string> include = {}, exclude = {};  // see InputRules

@@ -53,9 +53,11 @@ std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& 
                            options.text_key, "\"; ", scan.untaken_keys,
                            "; to make each object a document, name its key of text with --text-key"));
   if (!scan.damaged_json.empty())
-    warnings.push_back(cat(some_of(scan.damaged_json),
-                           ": taken as text, because the text begins like JSON and has the key \"", options.text_key,
-                           "\", but is not JSON; if a file is truncated or damaged, restore it"));
+    warnings.push_back(
+        cat(some_of(scan.damaged_json),
+            ": taken as text, because it is not valid JSON, although it begins like JSON and has the key "
+            "\"",
+            options.text_key, "\"; if a file is truncated or damaged, restore it"));
   if (const std::string left_out = tokenizer.left_out(); !left_out.empty())
     warnings.push_back(cat(options.tokenizer, ": the tokenizer ", left_out, ", and leaves them out of the text"));
   if (const std::string spelled = spelled_marks(options.chat_form, tokenizer); !spelled.empty())

@@ -21,8 +21,8 @@ class FreeRanges {
   void take(int64_t begin, int64_t size);
   /// Returns the free ranges: begin -> size.
   const std::map<int64_t, int64_t>& ranges() const { return by_begin_; }
-  /// Allocates the whole free range that ends at `end` and returns the begin of this range; returns `end` if there is
-  /// no such range. No free range may be beyond `end`.
+  /// Allocates the whole free range that ends at `end`. Returns the index of its first element, or `end` if there is no
+  /// such range. No free range may be beyond `end`.
   int64_t take_tail(int64_t end);
 
  private:

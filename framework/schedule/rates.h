@@ -66,8 +66,8 @@ struct Rates {
   };
   std::vector<Link> links{};
 
-  /// Curves for all links that are not in `links`, whatever their kind, group and size. Code that sets these curves
-  /// must report this to the user.
+  /// Curves for all links that are not in `links`, whatever their kind, group and size. Code that predicts with these
+  /// curves must report this to the user.
   struct OtherLinks {
     TimeCurve within_node, between_nodes;
   };

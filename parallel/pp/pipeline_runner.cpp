@@ -51,9 +51,10 @@ class Runner {
     const device::Span span(spans_, "pipeline: check");
     require(schedule_.stages.ranks == pp.size(), "[pp] the schedule is for ", schedule_.stages.ranks,
             " ranks, but the group has ", pp.size(), "; expected equal numbers");
-    require(program.merge == (fibers != nullptr), "[pp] the schedule was checked for pairs that run ",
-            program.merge ? "as one action" : "one after the other", ", but there are ", fibers ? "" : "no ",
-            "fibers; expected fibers if and only if pairs run as one action");
+    require(program.merge == (fibers != nullptr),
+            "[pp] the schedule was checked for pairs of a forward and a backward that run ",
+            program.merge ? "as one action" : "one after the other", ", but `fibers` is ", fibers ? "given" : "null",
+            "; expected fibers exactly if such pairs run as one action");
     connect(pp, schedule_.stages, device);
   }
 

@@ -109,7 +109,8 @@ TEST_F(Launcher, AnnouncesRankAndSizeTogether) {
   hydra("8", "5");
   EXPECT_EQ(announced_world_size(), 8);
   EXPECT_EQ(announced_rank(), 5);
-  setenv("SLURM_PROCID", "3", 1);  // set in batch scripts, too, but without SLURM_STEP_NUM_TASKS
+  // Slurm also sets SLURM_PROCID in batch scripts, but SLURM_STEP_NUM_TASKS only in steps of srun.
+  setenv("SLURM_PROCID", "3", 1);
   EXPECT_EQ(announced_rank(), 5);
 }
 

@@ -90,8 +90,9 @@ std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int mic
   return peaks;
 }
 
-// The next user of memory waits for the receiver if a sender frees the memory before its tensor is received. This may
-// block all ranks (parallel/pp/transfers.h).
+// A stream that reuses the memory of a sent tensor waits until the peer has received the tensor. Memory that is freed
+// too early may therefore block all ranks (parallel/pp/transfers.h). Memory that is freed too late would make the peak
+// grow with the number of micro-batches.
 TEST(NcclMemory, PipelineMemoryDoesNotGrowWithMicroBatches) {
   for (const pp::PipelineKind kind : pp::all_kinds())
     for (const int ranks : {2, 3, 4}) {

@@ -168,8 +168,8 @@ TEST(Prepare, WarnsOfJsonThatIsTruncated) {
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0], f.folder / "text/c.json" +
-                             ": taken as text, because the text begins like JSON and has the key \"text\", but is "
-                             "not JSON; if a file is truncated or damaged, restore it");
+                             ": taken as text, because it is not valid JSON, although it begins like JSON and has the "
+                             "key \"text\"; if a file is truncated or damaged, restore it");
 }
 
 TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {

@@ -321,7 +321,7 @@ TEST(MetaKernels, KeepValuesGivenInParts) {
   EXPECT_EQ(offsets.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 4}));
 }
 
-// Tests choices of experts that no kernel has made, and choices that are given.
+// Tests three kinds of expert ids: unknown ids on the meta device, ids that the recipe gives, and ids in host memory.
 TEST(MetaKernels, UseTheRoutingModelInsteadOfTheRoutersChoice) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     if (choice.given) return;

@@ -190,7 +190,8 @@ struct RowBytes {
     const bool weights = pass == PassKind::forward ? tokens && c.of("dispatch.") : tokens || s.copies();
     return bytes(c, weights ? slots_per_row : 0);
   }
-  // Sums of addends are made before rows are packed.
+  // Returns the bytes of a row in collective `c`. Collectives that sum rows send them in the model's format, because
+  // rows are packed only after the sum.
   int64_t bytes(const Collective& c, int64_t weights) const {
     const bool sums = c.kind == TaskKind::reduce_scatter || c.kind == TaskKind::all_reduce;
     const auto wire = sums ? kernels::WireFormat::model : s.wire;

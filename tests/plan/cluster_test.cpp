@@ -291,6 +291,25 @@ TEST(NearestLink, MayBeOfTheOtherKindBetweenNodesOnly) {
   EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 8, 2}), &cluster.links[0]);
 }
 
+// Four of the seven peers of a rank are on the other node if eight ranks are on two nodes, and two of three peers if
+// four ranks are.
+TEST(Rates, OfAllToAllsCountTheBytesThatLeaveTheNode) {
+  Cluster cluster = load_text(text);
+  for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send}) {
+    cluster.links.push_back(cluster.links[3]);
+    cluster.links.back().operation = c;
+  }
+  const schedule::Rates rates = rates_of(cluster, {.groups = {{"ep", 4, 2}, {"world", 8, 2}}});
+  const auto seconds = [&](TaskKind kind, const char* group, int ranks, double bytes) {
+    return rates.find(kind, group, ranks, true)->curve.seconds(bytes);
+  };
+  EXPECT_DOUBLE_EQ(seconds(TaskKind::all_to_all, "world", 8, 6144), 0.00425);
+  EXPECT_DOUBLE_EQ(seconds(TaskKind::all_to_all, "ep", 4, 6144 * (4.0 / 7) / (2.0 / 3)), 0.00425);
+  EXPECT_DOUBLE_EQ(seconds(TaskKind::all_gather, "ep", 4, 6144), 0.00425);
+  EXPECT_EQ(size_factor(cluster.links[2], {"ep", 4, 4}), 1) << "one rank on each node: all bytes leave it";
+  EXPECT_EQ(size_factor(cluster.links[1], {"tp", 2, 1}), 1) << "inside a node";
+}
+
 TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   Cluster cluster = load_text(text);
   for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send})

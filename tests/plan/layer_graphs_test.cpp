@@ -196,6 +196,14 @@ TEST(LayerWork, HasSharedExpertsInsideOrOutsideOfTheGraphs) {
   EXPECT_DOUBLE_EQ(after_inside + after_outside, beside_inside + beside_outside);
 }
 
+// The gradients of shared experts are reduced during the backward of their layer, which does not wait for them.
+TEST(LayerWork, HasNoReductionsOfGradients) {
+  const Overrides shared{"parallel.ep=2", "model.moe.shared_experts=1", "distributed.bucket_bytes=1024"};
+  for (const schedule::Transfer& transfer : transfers_outside(work_of(shared, 2)))
+    EXPECT_EQ(transfer.kind, schedule::TaskKind::all_gather)
+        << transfer.group << ", " << transfer.wire_bytes << " bytes";
+}
+
 TEST(LayerWork, OfARecomputedBlockHasOneForward) {
   const LayerWork kept = work_of({"parallel.ep=2"}, 2), recomputed = work_of({"parallel.ep=2", "recompute=block"}, 2);
   EXPECT_EQ(recomputed.graphs.size(), kept.graphs.size());

@@ -12,8 +12,8 @@
 
 namespace hexad::tests {
 
-/// Returns `more` after overrides for a model so large that the activations of its layers outweigh the small parts that
-/// estimates omit.
+/// Returns overrides for a large model, followed by `more`. The activations of the model's layers outweigh the small
+/// parts that estimates omit.
 inline std::vector<std::string> measured(const std::vector<std::string>& more) {
   std::vector<std::string> all{"model.hidden=128",
                                "model.layers=4",

@@ -1,6 +1,6 @@
-// Compares steps that run one of several equal layers and repeat this layer with steps that run all layers. The records
-// of both steps are equal (equal_records.h). The peaks of memory are also equal: the peak of each category, of all
-// categories together, and of whole blocks.
+// Compares two kinds of steps. The first kind runs one of several equal layers and repeats this layer. The second kind
+// runs all layers. Their records are equal (equal_records.h). The peaks of memory are also equal: the peak of each
+// category, of all categories together, and of whole blocks.
 #include <gtest/gtest.h>
 
 #include <set>

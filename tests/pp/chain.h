@@ -52,7 +52,7 @@ struct Chain {
   std::vector<Parameter*> weights;
 };
 
-// Returns the gradients that one rank computes with one tape for each micro-batch.
+// Returns the gradient of each weight, summed over the micro-batches. One rank computes it with a tape per micro-batch.
 inline std::vector<std::vector<double>> reference(int micro_batches) {
   Lab lab;
   Chain chain(lab);

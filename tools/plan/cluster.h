@@ -343,6 +343,11 @@ struct RatesQuery {
 /// numbers, chooses the larger number.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
+/// Returns the factor by which the bytes of `group` are multiplied before the curve of `link` gives their time. In an
+/// all-to-all between nodes, it is the share of a rank's bytes that leaves the node in `group`, divided by this share
+/// in the group of `link`. With n ranks on N nodes, the share is (n - n/N) / (n - 1). In other cases, the factor is 1.
+double size_factor(const MeasuredLink& link, const GroupShape& group);
+
 /// Returns the curve of `points`. The curve keeps the rate of the last point for all larger sizes in two cases. In the
 /// first case, the last point has a lower rate than the previous point. Extrapolation from both points would lower the
 /// rate further, but real links and kernels keep their rate. In the second case, the last point takes no longer than

@@ -194,6 +194,15 @@ const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, c
   return best;
 }
 
+double size_factor(const MeasuredLink& link, const GroupShape& group) {
+  if (link.operation != Collective::all_to_all || link.nodes < 2 || group.nodes < 2) return 1;
+  const auto share = [](int64_t ranks, int64_t nodes) {
+    const auto n = static_cast<double>(ranks);
+    return (n - n / static_cast<double>(nodes)) / (n - 1);
+  };
+  return share(group.ranks, group.nodes) / share(link.ranks, link.nodes);
+}
+
 std::vector<GemmPass> unmeasured_passes(const Cluster& cluster, const RatesQuery& query) {
   const MeasuredProduct& nearest = nearest_product(cluster, query);
   std::vector<GemmPass> missing;
@@ -219,9 +228,11 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
       base::fail(base::ExitCode::usage, "the cluster has no measured ", enum_name(operation), " for group ", group.name,
                  " of ", base::counted(group.ranks, "rank"), " on ", base::counted(group.nodes, "node"),
                  "; to measure it, run hexad profile on such ranks");
-    if (link)
-      rates.links.push_back(
-          {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, steady_curve(link->points)});
+    if (!link) return;
+    schedule::TimeCurve curve = steady_curve(link->points);
+    for (schedule::TimeCurve::Point& point : curve.points) point.size /= size_factor(*link, group);
+    rates.links.push_back(
+        {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, std::move(curve)});
   };
   const auto add_links = [&](const std::vector<GroupShape>& groups, bool required) {
     for (const GroupShape& group : groups) {

@@ -12,8 +12,8 @@ namespace hexad::plan {
 /// Number of layouts that are simulated for each requested layout.
 constexpr size_t simulated_per_wanted = 2;
 
-/// A layout seems too large if its composed memory exceeds this multiple of the limit. Composed memory is approximate:
-/// it may exceed the estimated memory by this factor.
+/// Factor by which composed memory may exceed the estimated memory. A layout seems too large if its composed memory
+/// exceeds this multiple of the limit.
 constexpr double composed_error = 1.15;
 
 /// Layouts of a search, grouped by their composed estimates.

@@ -8,6 +8,7 @@
 
 #include "framework/schedule/graph_runner.h"
 #include "framework/schedule/layer_clock.h"
+#include "parallel/comm/traffic_class.h"
 #include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
@@ -89,6 +90,11 @@ class IssuedWork {
       : log_(log), layout_(layout), nodes_(nodes), weight_elements_(weight_elements) {}
 
   size_t issues() const { return log_.issues().size(); }
+  // True for a reduction of gradients or a gather of weights of data-parallel ranks: a layer does not wait for it.
+  bool is_data_parallel(size_t number) const {
+    const auto* work = std::get_if<device::CommunicationWork>(&log_.issues()[number].work);
+    return work && log_.groups()[work->group].traffic == static_cast<int>(comm::TrafficClass::dp);
+  }
   schedule::TaskSpec task(size_t number) const {
     const device::Issue& issue = log_.issues()[number];
     schedule::TaskSpec task{.name = base::cat(issue.family, ".", issue.name)};
@@ -180,7 +186,8 @@ class WorkRecorder final : public schedule::GraphRunner, public schedule::LayerC
   bool recording() const { return !pause_; }
   // Adds the operations that were issued since the start of the part or the end of its graph.
   void add_outside() {
-    for (; recording() && next_ < issued_.issues(); ++next_) work.outside.push_back(issued_.task(next_));
+    for (; recording() && next_ < issued_.issues(); ++next_)
+      if (!issued_.is_data_parallel(next_)) work.outside.push_back(issued_.task(next_));
   }
 
   train::ModelInstance& instance_;

@@ -21,7 +21,8 @@ struct LayerWork {
   /// overlap. Among the operations are the router, the exchanges that precede a graph (of counts, ids, scores), shared
   /// experts that compute before or after the pass, and sums of slot rows that are not tasks of a graph. A kernel that
   /// is not a matrix product counts as a copy of half of the bytes that it reads and writes. A transfer is a task of
-  /// the kind compute (Cost::transfers).
+  /// the kind compute (Cost::transfers). Communication of data-parallel ranks is left out, because it runs beside the
+  /// layers.
   std::vector<schedule::TaskSpec> outside{};
 
   /// Returns the seconds of the work outside of the graphs.
@@ -43,7 +44,8 @@ class LayerOnMeta {
   /// Returns the work of a micro-batch. Each part occurs once, also the forward of a recomputed block. Takes
   /// milliseconds, the time of a step on the meta device.
   LayerWork work(const moe::MoeSchedule& schedule);
-  /// Returns the number of operations in the log. A call of work() adds only the operations in LayerWork::outside.
+  /// Returns the number of operations in the log. A call of work() adds only the operations in LayerWork::outside, and
+  /// the communication of data-parallel ranks beside them.
   size_t logged() const { return run_.issues().issues().size(); }
 
  private:

@@ -16,7 +16,7 @@ constexpr auto classes_of_families = std::to_array<std::pair<std::string_view, K
     {"clamped_swiglu", KernelClass::activation},
     {"gelu", KernelClass::gelu},
     {"row_gate", KernelClass::activation},
-    {"attention", KernelClass::activation},    // merges of blocks, which compute exponentials
+    {"attention", KernelClass::activation},    // combines results of blocks of keys by exponentials
     {"sink", KernelClass::activation},         // attention sinks, which also compute exponentials
     {"causal_conv", KernelClass::activation},  // with SiLU
     {"delta_gate", KernelClass::activation},   // gates of delta nets

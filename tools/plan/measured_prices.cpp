@@ -69,12 +69,13 @@ double MeasuredPrices::attention(const Attention& a) const {
 }
 
 double MeasuredPrices::collective(Collective operation, const GroupPlace& place, double bytes) const {
-  const MeasuredLink* link = nearest_link(cluster_, operation, {"", place.ranks, place.nodes});
+  const GroupShape group{"", place.ranks, place.nodes};
+  const MeasuredLink* link = nearest_link(cluster_, operation, group);
   if (!link)
     fail_cluster("links", "the cluster has no measured ", base::enum_name(operation), " for a group of ", place.ranks,
                  " ranks on ", place.nodes, place.nodes == 1 ? " node" : " nodes",
                  "; to measure it, run hexad profile on such ranks");
-  return links_[link - cluster_.links.data()].seconds(bytes);
+  return links_[link - cluster_.links.data()].seconds(bytes * size_factor(*link, group));
 }
 
 bool MeasuredPrices::has_single_products(Element element) const {

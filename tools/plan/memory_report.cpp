@@ -142,7 +142,7 @@ std::string MemoryReport::table() const {
           : base::cat("memory_reuse: ", base::enum_name(r.schedule.moe.settled().memory_reuse)));
   if (r.memory.limit() > 0)
     row("  of the limit", static_cast<double>(r.memory.limit()),
-        fmt::format("blocks that count towards the limit: {}", human_bytes(m.blocks)));
+        fmt::format("counted towards the limit: {}, the total in whole blocks of memory", human_bytes(m.blocks)));
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   text += prompt_line(r, extensions_, layout, distinct_ranks(r, layout, RoutingLoad::even)[worst], m.total);
   return text + routing_lines(routed_memory(r, extensions_, world_, m.total)) + stage_lines(stages, worst) +

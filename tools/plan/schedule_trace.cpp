@@ -276,8 +276,8 @@ Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
 
 std::string text_of_assumed(const std::string& profile, const std::vector<std::string>& links) {
   return fmt::format(
-      "{} lacks some links, which are predicted like those of a default machine: {}; `hexad profile` on the ranks of "
-      "this run measures them",
+      "{} has no measurements of these links: {}. They are predicted like links of a default machine. To measure them, "
+      "run `hexad profile` on the ranks of this run",
       profile, fmt::join(links, "; "));
 }
 

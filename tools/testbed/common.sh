@@ -1,5 +1,5 @@
 # Functions for two_nodes.sh, rank_nodes.sh, mortal_nodes.sh and slurm_cluster.sh, which source this file. A host is a
-# network namespace. Its only interface is connected to a port of a bridge in another namespace. Nothing outside these
+# network namespace. Its only interface beside `lo` is connected to a port of a bridge in another namespace. Nothing outside these
 # namespaces changes. The names of the namespaces begin with hx and the process id, so that several testbeds can exist
 # at the same time.
 

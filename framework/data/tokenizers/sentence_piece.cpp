@@ -36,7 +36,7 @@ class SentencePiece final : public ImportedTokenizer {
     if (processor_.bos_id() >= 0) hints.beginning = processor_.bos_id();
     if (processor_.eos_id() >= 0) hints.end = processor_.eos_id();
     set_vocabulary(std::move(request), std::move(bytes), hints, [&](std::string_view name) { return id_of(name); });
-    // decode() must remove a space that the model inserts before each text.
+    // Finds out whether the model inserts a space before each text. decode() must remove such a space.
     const std::vector<int32_t> letter = encode("a");
     has_dummy_prefix_ = decode(letter).starts_with(' ');
   }

@@ -256,9 +256,9 @@ inline constexpr std::tuple moe_choices{
       .keeps_bits = true}),
 
   choice("fused", [](auto& s) -> auto& { return s.fused; },
-    ChoiceFacts{.meaning = "kernel calls for the first product of SwiGLU experts (gate and up) and their activation, "
-                           "and for the gradients of their last product and activation: off (one after the other) or "
-                           "on (one call each, where the products are grouped; on H100 in the epilogue of the product)",
+    ChoiceFacts{.meaning = "SwiGLU experts: in forward, the first product (gate and up) and the activation; in backward, "
+                           "the gradients of the last product and of the activation. off: separate kernel calls; on: "
+                           "one call in each direction if products are grouped (on H100 in the epilogue of the product)",
       .automatic = "in each direction the faster one in the first step, if its results are correct; "
                    "train.deterministic, verify, eval and generate use off; see docs/fused-experts.md",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {

@@ -308,8 +308,9 @@ struct Recipe {
   void fields(V& v) {
     v("model", model, "architecture of the model");
     v("device", device,
-      "device on which a rank computes; the environment variable HEXAD_DEVICE overrides it, and keys that require the "
-      "recipe's device are then auto");
+      "device on which a rank computes; the environment variable HEXAD_DEVICE replaces it, and sets keys to auto if "
+      "only "
+      "the replaced device has their values");
     v("parallel", parallel, "distribution of the model over ranks");
     v("batch", batch, "sequences in a step");
     v("train", train, "training run");
