@@ -386,4 +386,17 @@ test_eps_shows_where_groups_pay() {
   expect_text err "has rows of other settings"
 }
 
+test_hidden_exchange_compares_with_the_sequence() {
+  expect 0 "$root/tools/bench/papers/hidden_exchange.sh" model.layers=4
+  # Fields from the right: fits (yes or N GiB more), hidden, exposed s, step s.
+  grep -E '^(pp 2, ep 8|ep 16) ' out | sed -E 's/ +yes$//; s/ +[0-9.]+ GiB more$//' >table
+  expect_equal "$(wc -l <table)" 12
+  expect_equal "$(grep -c 'sequence.* 0%$' table)" 4
+  awk '/sequence/ { all = $(NF - 1); next } { hidden = 100 * (1 - $(NF - 1) / all) - $NF; if (hidden < -2 || hidden > 2) exit 1 }' table ||
+    failed "a hidden share is not that of its exposed seconds"
+  awk '/pairs/ && $NF + 0 < 40 { exit 1 }' table || failed "pairs hide less than 40%"
+  expect 2 "$root/tools/bench/papers/hidden_exchange.sh" 4
+  expect_text err "unknown argument '4', expected key.path=value"
+}
+
 run_tests "$@"
