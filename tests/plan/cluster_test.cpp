@@ -293,7 +293,7 @@ TEST(NearestLink, MayBeOfTheOtherKindBetweenNodesOnly) {
 
 // Four of the seven peers of a rank are on the other node if eight ranks are on two nodes, and two of three peers if
 // four ranks are.
-TEST(Rates, OfAllToAllsCountTheBytesThatLeaveTheNode) {
+TEST(Rates, CountTheBytesOfAllToAllsThatLeaveTheNode) {
   Cluster cluster = load_text(text);
   for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send}) {
     cluster.links.push_back(cluster.links[3]);

@@ -149,7 +149,7 @@ bool ends(const Event& event) {
 }
 
 // The first parameter is in the bucket that is updated first. The test stops the second update, because the second step
-// frees a clipping factor: that of the first step. After the second step, the test makes so many small tensors that one
+// frees the clipping factor of the first step. After the second step, the test makes so many small tensors that one
 // of them gets the memory of any freed factor. This tensor would wait for the stopped update if the factor was freed
 // after the update was issued.
 TEST(UpdateQueue, NextForwardBeginsBeforeTheUpdateEnds) {

@@ -20,6 +20,9 @@ for folder in "$@"; do
   [ -s "$scratch/errors" ] || usage "FOLDER is '$folder', which has no rows with predictions"
   cat "$scratch/errors" >>"$scratch/all"
 done
-sort -t $'\t' -k1,1 -k2,2 -k3,3g "$scratch/all" | awk -f "$here/errors_table.awk"
-{ sed 's/^[^\t]*/all/' "$scratch/all" | sort -t $'\t' -k2,2 -k3,3g && sed 's/^[^\t]*\t[^\t]*/all\tboth/' "$scratch/all" | sort -t $'\t' -k3,3g; } |
-  awk -f "$here/errors_table.awk" -v headed=1
+by_error() { sort -t $'\t' -k1,1 -k2,2 -k3,3g; }
+{
+  by_error <"$scratch/all"
+  sed 's/^[^\t]*/all/' "$scratch/all" | by_error
+  sed 's/^[^\t]*\t[^\t]*/all\tboth/' "$scratch/all" | by_error
+} | awk -f "$here/../median.awk" -f "$here/errors_table.awk"
