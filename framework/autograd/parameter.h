@@ -20,8 +20,8 @@ using base::Placement;
 using base::Shape;
 using device::Device;
 
-/// Rule for the initial values of a parameter. Each value, before it is rounded to the dtype, depends only on the rule,
-/// the seed, the parameter's name and the element's global index. The value does not depend on the parallel layout. For
+/// Rule for the initial values of a parameter. Before it is rounded to the dtype, a value depends only on the rule, the
+/// seed, the parameter's name and the element's global index. The value does not depend on the parallel layout. For
 /// stacked tensors, the rule uses the name of the single tensor and the index in this tensor.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
@@ -36,8 +36,8 @@ struct Stack {
   std::vector<std::string> names{};  // empty: the parameter is a single tensor
 };
 
-/// Returns a weight [..., N, D] as a matrix [M, D] for matrix products, where M is the product of all dimensions but
-/// the last. The outputs of stacked tensors are adjacent columns of the product.
+/// Returns a weight [..., N, D] as a matrix [M, D] for matrix products. M is the number of its rows: all dimensions but
+/// the last, multiplied. In the result of a matrix product, the outputs of stacked tensors are adjacent columns.
 inline Tensor matrix_of(const Tensor& w) { return w.rank() > 2 ? w.reshape({-1, w.dim(-1)}) : w; }
 
 /// Weights of a parameter, which remain in memory while this object exists.
@@ -87,12 +87,12 @@ class Parameter {
   bool trainable() const { return !spec_.frozen; }
 
   /// Returns the local weights and keeps them in memory while the result exists. Call hold() instead of use() if the
-  /// weights are read more than once, together with weights of other parameters, or in an order that depends on data.
-  /// Starts to gather the weights in the order of `stream` if they are not in memory. hold() and use() are collective
-  /// if weights_are_resident() is false: all ranks that share the parameters must call them for the same parameters in
-  /// the same order.
+  /// weights are read more than once, or together with weights of other parameters. Also call hold() if the order of
+  /// the reads depends on data. Starts to gather the weights in the order of `stream` if they are not in memory. hold()
+  /// and use() are collective if weights_are_resident() is false: all ranks that share the parameters must call them
+  /// for the same parameters in the same order.
   HeldWeight hold(Stream& stream);
-  /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
+  /// Returns the local weights for one read on `stream`. Ops call use() in every pass. They must not store the result,
   /// because the next use() or hold() of another parameter may free these weights.
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
   /// True if the local weights are always in memory.
@@ -124,9 +124,9 @@ class Parameter {
   /// Returns the gradient for contributions that are always added. First zeroes the gradient's memory on `stream` if
   /// the gradient is clear. After this call, next_write() also returns Write::add.
   const Tensor& gradient_to_add(Stream& stream);
-  /// Returns the memory for one of the `contributions` that a micro-batch makes to the gradient, and the mode in which
-  /// the caller must write it. If there is only one contribution, the storage may provide memory in the dtype of the
-  /// weights. The caller then rounds the contribution to this dtype.
+  /// Returns the memory for a contribution to the gradient, and the mode in which the caller must write the
+  /// contribution. `contributions` is the number of contributions that a micro-batch makes. If this number is 1, the
+  /// storage may provide memory in the dtype of the weights. The caller then rounds the contribution to this dtype.
   GradientTarget next_gradient_target(int64_t contributions = 1);
 
   /// Returns this rank's shard of the local weights, as a range of flat indices. The ranks that sum the same gradient
@@ -192,8 +192,8 @@ class ParameterSet {
   /// Makes an empty set. add() freezes the parameters whose names match a shell pattern of `frozen`.
   explicit ParameterSet(Device device, std::vector<std::string> frozen = {})
       : device_(device), frozen_(std::move(frozen)) {}
-  /// Adds a parameter. Throws std::logic_error if another parameter has the same name, or if the shards or the stack of
-  /// `spec` do not fit its shape.
+  /// Adds a parameter. Throws std::logic_error if another parameter has the same name. Also throws it if the shards or
+  /// the stack of `spec` do not fit the shape of `spec`.
   Parameter& add(Parameter::Spec spec);
   /// Returns the parameter with this name. Throws std::logic_error if there is none.
   Parameter& find(const std::string& name) const;

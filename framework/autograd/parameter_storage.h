@@ -13,8 +13,8 @@ using tensor::Tensor;
 
 class Parameter;
 
-/// Weights that were requested from their storage. Their gathering from other ranks, or an update, may still be in
-/// progress.
+/// Weights that were requested from their storage. An update of the weights, or their gathering from other ranks, may
+/// still be in progress.
 struct GatheredWeights {
   std::shared_ptr<const void> stay;  // keeps the weights in memory while it exists; null if they are always in memory
   device::Event arrived;             // done when the weights may be read

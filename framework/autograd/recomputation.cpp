@@ -22,7 +22,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
   const bool recompute_norms = tape.recompute_norms();
   auto pullback = [name, segment, wants, policy, recompute_norms, count = outs.size()](Backward& b, const Tensor&,
                                                                                        const Saved& s) {
-    // Delayed weight tasks share ownership of `second`, because the replay that they use refers to it.
+    // Delayed weight tasks share ownership of `second`, because their replay refers to `second`.
     auto second = std::make_shared<Tape>(b.stream, *policy, Tape::Mode::recompute, recompute_norms);
     const auto tensors = s.all();
     std::vector<Value> leaves;
@@ -41,7 +41,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i]) replay->seed(leaves[i], b.take_gradient(i));
     // Passes the weight tasks of each node to the outer replay. If the outer replay does not delay weight tasks, the
-    // tasks run after their node and release their tensors before the next node runs.
+    // tasks of a node run directly after the node. They release their tensors before the next node runs.
     for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
       for (size_t added = replay->pending_weights() - pending; added > 0; --added)
         b.defer([second, replay] { replay->step_weights(); });

@@ -125,9 +125,9 @@ class Tape {
   Value leaf(const Tensor& data);
 
   /// Appends an op and returns its output. The tensors `saved` are kept until the op's pullbacks have run. The tape's
-  /// policy decides where they are kept. Appends no op in Mode::forget, or if the op has no parameter and no input
-  /// needs a gradient; the returned value then needs no gradient. An op with neither pullback is not differentiable:
-  /// backward throws std::logic_error if a gradient reaches the op.
+  /// policy decides where they are kept. Appends no op in Mode::forget. Also appends no op if the op has no parameter
+  /// and no input needs a gradient. The returned value then needs no gradient. An op with neither pullback is not
+  /// differentiable: backward throws std::logic_error if a gradient reaches the op.
   Value record(std::string_view name, const Tensor& out, std::initializer_list<Value> inputs,
                const std::vector<Tensor>& saved, Pullback pullback, WeightPullback weight_pullback = {});
   /// Like record(), for several outputs and a number of inputs known only at run time.
@@ -140,8 +140,9 @@ class Tape {
   /// false or `out` needs no gradient. Otherwise, `out` must be the first output of the last op recorded.
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
-  /// Makes backward call `reached` after the pullbacks of all ops that are recorded later, and before the pullbacks of
-  /// all ops that were recorded earlier. Functions passed between the same two ops are called in reverse order.
+  /// Makes backward call `reached` after the pullbacks of all ops that are recorded later. The pullbacks of all ops
+  /// that were recorded earlier run after `reached`. Functions passed between the same two ops are called in reverse
+  /// order.
   void at_backward(std::function<void(Replay&)> reached) { points_.push_back({nodes_.size(), std::move(reached)}); }
   /// Adds `parameters` to used_parameters(), for work that is not recorded as ops. The caller must report the
   /// contributions of this work to gradients, because no Replay reports them.

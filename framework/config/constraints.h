@@ -2,9 +2,9 @@
 //
 //     v("top_k", top_k, "number of experts per token", at_least(1), at_most(64));
 //
-// A limit on numbers applies to a number, to each number of a list, to each y of a Curve, and to an optional number
-// that is set. A limit on sizes applies to a text or a list. NaN and infinities are always rejected, even without a
-// limit.
+// A limit on numbers applies to a number, to each number of a list, and to each y of a Curve. It applies to an optional
+// number only if the number is set. A limit on sizes applies to a text or a list. NaN and infinities are always
+// rejected, even without a limit.
 #pragma once
 
 #include <cstddef>

@@ -131,8 +131,7 @@ class Loader {
   }
 
   std::string text_of(const fs::path& path, const std::string& mentioned) const {
-    // Also refuses pipes and devices, because a read of a pipe may block forever, and a pipe cannot be read a second
-    // time.
+    // Also refuses pipes and devices. A read of a pipe may block forever, and a pipe cannot be read a second time.
     if (const std::string problem = base::file_problem(path.string()); !problem.empty())
       fail(ExitCode::usage, mentioned, ": ", problem, problem == "is a directory" ? "; expected a YAML file" : "");
     std::ifstream file(path, std::ios::binary);

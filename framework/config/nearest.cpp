@@ -16,8 +16,8 @@ namespace hexad::config {
 namespace {
 
 constexpr size_t max_rules = 8;  // maximum number of broken rules for which suggestions are searched
-// Number of adjacent values that are tried on each side of a key's value. For each number n in a message, the divisors
-// d of n up to this limit and the quotients n / d are also tried.
+// Number of adjacent values that are tried on each side of a key's value. For each number n in a message, its divisors
+// d that are at most `neighbours`, and n / d, are also tried.
 constexpr int64_t neighbours = 64;
 constexpr std::string_view suggestion_mark = "; nearest";
 
@@ -40,7 +40,7 @@ class Search {
   Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
       : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
 
-  /// True if the problem is about an integer key or mentions an integer key, and the problem is not a missing key.
+  /// True if the problem is not a missing key, and is about an integer key or mentions one.
   bool can_try(const Problems::Problem& p) const { return !p.missing && !keys_of(p, text_of(p)).empty(); }
   /// Returns a text like "56, 64" or "parallel.tp 2, 3"; empty if no value that was tried can be suggested.
   std::string values_for(const Problems::Problem& p) {
@@ -96,7 +96,7 @@ class Search {
     return problems_.known().find(key)->second.written ? Touched::file : Touched::never;
   }
 
-  // Returns the integer keys that the problem mentions. The key of the rule is the first if this key is an integer.
+  // Returns the integer keys that the problem mentions. The key of the rule comes first if it is an integer key.
   std::vector<std::string> keys_of(const Problems::Problem& p, const std::string& text) const {
     std::vector<std::string> keys;
     const auto add = [&](const std::string& key) {
@@ -110,9 +110,8 @@ class Search {
     return keys;
   }
 
-  // Returns positive values to try for `key`, nearest to the current value of `key` first. The values to try are 1, 2,
-  // 4, values at most `neighbours` from the current value, and multiples and divisors of the numbers in the rule's
-  // text.
+  // Returns positive values to try for `key`, nearest to the current value of `key` first. These are 1, 2, 4, values at
+  // most `neighbours` from the current value, and multiples and divisors of the numbers in `text`.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *base::parsed_number<int64_t>(problems_.known().find(key)->second.value);
     std::set<int64_t> all{1, 2, 4};

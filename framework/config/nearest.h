@@ -9,10 +9,10 @@ namespace hexad::config {
 
 /// Appends suggestions to the messages of the first 8 broken rules that mention integer keys, in place of earlier
 /// suggestions. A suggestion contains values of one integer key: the key of the rule, or a key that the message
-/// mentions. Tries keys that were given on the command line first, then keys in files, then keys with default values.
+/// mentions. First tries keys that were given on the command line, then keys in files, then keys with default values.
 /// In each of these three groups, suggests the first of the following that exists for a key:
-/// 1. The nearest values, at most one on each side of the current value, that satisfy all broken rules and break no
-///    other rule.
+/// 1. The nearest values that satisfy all broken rules and break no other rule. At most one value is on each side of
+///    the current value.
 /// 2. The nearest values, at most one on each side, that satisfy the rule of the message and break no other rule. The
 ///    rules that remain broken must not mention the key.
 /// 3. The value that satisfies all broken rules, but breaks rules of other keys. Of several such values, suggests the

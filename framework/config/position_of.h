@@ -8,9 +8,9 @@
 
 namespace hexad::config {
 
-/// Returns the position of the key `path` (such as "model.moe.experts") as a text like "recipes/a.yaml:14". Returns the
-/// position of the innermost section above the key if the document does not have the key, and an empty text if the
-/// document has no such section.
+/// Returns the position of the key `path` (such as "model.moe.experts") as a text like "recipes/a.yaml:14". If the
+/// document does not have the key, returns the position of the innermost section above the key. Returns an empty text
+/// if the document has no such section.
 std::string position_of(const Document& document, std::string_view path);
 
 }  // namespace hexad::config

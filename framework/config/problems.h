@@ -25,8 +25,8 @@ class Problems {
   /// Like add(), for a key that must be set but is not. No nearest value is suggested.
   void add_missing(std::string_view path, std::string_view what);
 
-  /// True if report() has listed no problem with any of these keys or sections, with a key below them, or with a
-  /// section that contains them. Call good() before a check that compares keys.
+  /// True if report() has listed no problem that concerns `paths`: these keys or sections, keys below them, and
+  /// sections that contain them. Call good() before a check that compares keys.
   bool good(std::initializer_list<std::string_view> paths) const;
 
   bool any() const { return !list_.empty(); }
@@ -39,8 +39,8 @@ class Problems {
   /// True if the key has been read and was given on the command line, as key.path=value.
   bool on_command_line(std::string_view path) const;
 
-  // The members below are for the code that reads recipes (reader.cpp), for nearest.h, and for programs that examine,
-  // extend or edit the list of problems.
+  // The members below are for reader.cpp, for nearest.h, and for programs that examine, extend or edit the list of
+  // problems.
 
   struct Problem {
     Position at;
@@ -60,13 +60,13 @@ class Problems {
   struct Known {
     Position at;         // position of the key, or of its section if the key is missing
     std::string value;   // YAML text; empty for a section or a list of sections
-    bool written;        // false if the value is the default
+    bool written;        // true if the document has the key; false: the default
     bool whole = false;  // true if the type is an integer or a number of bytes
   };
   void add_known(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
   const std::map<std::string, Known, std::less<>>& known() const { return known_; }
   /// Adds a problem. `line` is the complete message without the position. `path` is the key whose value is wrong.
-  /// `path` is empty if there is no such key, for example if the recipe writes a key that its section does not declare.
+  /// `path` is empty if there is no such key. An example is a key in the recipe that its section does not declare.
   void report(const Position& at, std::string path, std::string line);
 
  private:

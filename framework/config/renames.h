@@ -20,9 +20,10 @@ struct Rename {
 };
 
 /// Replaces old names of keys and values by the new names, so that recipes of the previous version can be read. Returns
-/// one line for the user about each replacement, with its position. The later source has priority if two sources give
-/// the two names of a key. The command line is later than files, and a file is later than the files that it includes.
-/// Throws Error(usage) that lists every key for which one source gives both names. All overrides count as one source.
+/// one line for the user about each replacement, with its position. If one source gives the old name of a key and
+/// another source gives the new name, the later source has priority. The command line is later than files, and a file
+/// is later than the files that it includes. Throws Error(usage) that lists every key for which one source gives both
+/// names. All overrides count as one source.
 std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames);
 
 }  // namespace hexad::config

@@ -92,8 +92,8 @@ std::optional<WithUnit> number_with_unit(std::string_view text) {
   return parts;
 }
 
-/// Returns a hint such as "; write 65536 for 64 x 1024, or 64000" for a number with the unit k, m, g, ki, mi or gi,
-/// such as "64K". Returns an empty text for other texts, and if the first product is not an integer of at most 2^53.
+/// Returns a hint for a number with the unit k, m, g, ki, mi or gi: "; write 65536 for 64 x 1024, or 64000" for "64K".
+/// Returns an empty text for other texts, and if the first product is not an integer of at most 2^53.
 std::string integer_unit_hint(std::string_view text) {
   const std::optional<WithUnit> parts = number_with_unit(text);
   if (!parts) return "";

@@ -47,8 +47,8 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
         lower(word.front()) != lower(candidate.front()))
       continue;
     const size_t edits = edit_distance(word, candidate);
-    // A candidate is probably a different word if the number of edits exceeds 1 and also exceeds a third of the letters
-    // of the shorter word.
+    // Allows one edit, or a third of the letters of the shorter word if this is more. With more edits, the candidate is
+    // probably another word.
     const size_t allowed = std::max<size_t>(1, std::min(word.size(), candidate.size()) / 3);
     if (edits <= allowed && edits < fewest) {
       best = candidate;

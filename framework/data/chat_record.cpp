@@ -83,9 +83,9 @@ std::string read_weight(const ChatJson& message, bool& is_learned) {
   return {};
 }
 
-// Reads the texts under keys of a turn that no other function reads (ChatTurn::other_texts). Skips values that are null
-// or empty. Refuses other values that are not texts. Also refuses the keys "role" and "content" if they are neither
-// `role_key` nor `text_key`.
+// Reads ChatTurn::other_texts: the texts under those keys of a turn that no other function reads. Skips values that are
+// null or empty. Refuses other values that are not texts. Also refuses the keys "role" and "content" if they are
+// neither `role_key` nor `text_key`.
 std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
   if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});

@@ -39,7 +39,7 @@ class ConversationForm {
 
   /// Writes a whole conversation to `out`. Learned answers and the mark after each learned answer are targets of
   /// training. Returns an empty string on success. Otherwise returns a problem to print after the location of the
-  /// conversation, for example if the form does not write an element of ChatTurn::other_texts.
+  /// conversation. An example is an element of ChatTurn::other_texts that the form does not write.
   virtual std::string write(const Conversation& conversation, Document& out) const = 0;
   /// Writes the turns before an answer, and the mark that begins the answer. Returns a problem like write().
   virtual std::string write_question(const Conversation& conversation, Document& out) const = 0;

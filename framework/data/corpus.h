@@ -30,8 +30,8 @@ struct CorpusScan {
   int64_t empty_documents = 0;
   HeldOutRule held_out;
   std::vector<std::string> unnamed_json;  // files that are probably JSON lines but whose name has another ending
-  // Files named .json that contain a list of objects with strings, but are read as text, because no object has the text
-  // key.
+  // Files named .json that contain a list of objects with strings. They are read as text, because no object has the
+  // text key.
   std::vector<std::string> untaken_json;
   std::string untaken_keys;               // keys of the first of untaken_json; see keys_of_untaken_json()
   std::vector<std::string> damaged_json;  // files named .json that look like JSON with the text key, but are not JSON
@@ -50,9 +50,9 @@ class Corpus {
   /// with the problems of all files. Also throws Error(data) if no document has text, or if a part is to be held out
   /// but all documents are equal.
   CorpusScan scan();
-  /// Calls `work` on any thread for each document that is not empty, then `take` on the caller's thread, in the order
-  /// of the documents. `work` may change the document. Throws Error(data) if a file has changed since scan(), because
-  /// the dataset would not match the scanned text.
+  /// For each document that is not empty, calls `work` on any thread, then `take` on the caller's thread. The calls of
+  /// `take` are in the order of the documents. `work` may change the document. Throws Error(data) if a file has changed
+  /// since scan(), because the dataset would not match the scanned text.
   void for_each_document(std::string_view stage, const std::function<void(Document& document)>& work,
                          const TakeDocument& take);
 

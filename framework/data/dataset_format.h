@@ -33,7 +33,7 @@ struct DatasetHeader {
 static_assert(sizeof(DatasetHeader) == 96,
               "DatasetHeader must have no padding, because its memory is written to the file");
 
-/// Returns the digest that belongs in the member `header` of this header.
+/// Returns the digest to store in header.header.
 inline Digest header_digest(const DatasetHeader& header) {
   return digest_of({reinterpret_cast<const char*>(&header), offsetof(DatasetHeader, header)});
 }

@@ -28,10 +28,10 @@ struct DocumentSplit {
   DocumentRule rule = DocumentRule::file;
   std::string separator;
   /// Maximum bytes of a document; 0: no limit. A longer document is divided into pieces, which are separate documents.
-  /// Without this limit, a few long books would not give a representative held-out part. A piece ends in the second
-  /// half of the longest possible piece: after the last empty line there, otherwise after the last line end, otherwise
-  /// after the last space. If none of these exists, the piece is as long as possible and ends between two characters.
-  /// Together, the pieces contain every byte.
+  /// Without this limit, a few long books would not give a representative held-out part. Every piece but the last has
+  /// between longest_bytes / 2 and longest_bytes bytes. Within these limits, it ends after the last empty line,
+  /// otherwise after the last line end, otherwise after the last space. If none of these exists, the piece is as long
+  /// as possible and ends between two characters. Together, the pieces contain every byte.
   int64_t longest_bytes = 65536;
 };
 
@@ -43,8 +43,8 @@ inline constexpr int64_t least_split_bytes = 16;
 
 using TakeText = std::function<void(std::string_view document)>;
 
-/// Divides a text that arrives in blocks into documents. Keeps at most one document in memory or, if documents are
-/// divided, one piece and the white space at the beginning of the document.
+/// Divides a text that arrives in blocks into documents. Keeps at most one document in memory. If documents are
+/// divided, keeps only one piece and the white space at the beginning of the document.
 class DocumentSplitter {
  public:
   /// Calls `take` with each document, in order. A document that contains only white space is passed as an empty

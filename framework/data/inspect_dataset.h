@@ -23,15 +23,15 @@ struct InspectedDataset {
   std::string summary;                   // text of summary.json; empty for a single dataset, or if there is none
 };
 
-/// True if `path` is a file that begins with the magic bytes of a dataset, or a file with the name of a Megatron-LM
-/// index (.idx). Also true if `path` is a folder that contains a file with the name of a file of a prepared dataset.
+/// True if `path` is a file that begins with the magic bytes of a dataset. Also true for a file with the name of a
+/// Megatron-LM index (.idx), and for a folder that contains a file with the name of a file of a prepared dataset.
 bool is_dataset(const std::string& path);
 
 /// Opens a dataset for which is_dataset() returns true. Calls `warn` if a part records another tokenizer than the
 /// folder has. Also calls `warn` if summary.json is damaged, describes other parts, or records a file that is missing.
-/// Throws Error(data) if a file of tokens or the tokenizer is damaged, or if a folder has summary.json or heldout.hxd
-/// but no train.hxd. Also detects damaged contents, and throws Error(data) instead of calling `warn` for problems of
-/// summary.json, if `check` is DatasetCheck::everything.
+/// Throws Error(data) if a file of tokens or the tokenizer is damaged. Also throws Error(data) if a folder has
+/// summary.json or heldout.hxd but no train.hxd. If `check` is DatasetCheck::everything, detects damaged contents, and
+/// throws Error(data) for problems of summary.json instead of calling `warn`.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 

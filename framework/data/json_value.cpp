@@ -63,8 +63,8 @@ class Reader {
       problem_ = cat("has the number ", number, ", expected at most ", std::numeric_limits<int64_t>::max());
     return jinja::number(static_cast<int64_t>(number));
   }
-  // Refuses numbers whose absolute value is at least 2^63, because the parser reads whole numbers above 64 bits as
-  // decimal numbers and loses the last digits.
+  // Refuses numbers whose absolute value is at least 2^63. The parser reads whole numbers above 64 bits as decimal
+  // numbers, and loses their last digits.
   Value decimal(double number) {
     constexpr double limit = 9223372036854775808.0;
     if (std::abs(number) >= limit)

@@ -23,16 +23,16 @@ struct RecordRules {
   /// Key of the text. "a.b" is the key b of the object under the key a if the object has no key "a.b".
   std::string text_key = "text";
   std::shared_ptr<const ConversationForm> chat = {};  // form of the conversations; null: objects have plain texts
-  /// True if the user has named text_key. A .json file that contains an object or a list of objects is then JSON even
-  /// if no object has the key, so the missing key is reported.
+  /// True if the user has named text_key. A .json file that contains an object or a list of objects is then JSON, even
+  /// if no object has the key. The missing key is reported.
   bool text_key_given = false;
 };
 
 /// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in upper or lower
 /// case, possibly followed by .gz or .zst). For a name that ends in .json, the first of these rules that applies to
 /// `contents` decides:
-/// - JSON lines: the first line is a JSON object. In addition, more lines follow, `rules` make a document from the
-///   object, or rules.text_key_given is true.
+/// - JSON lines: the first line is a JSON object. In addition, at least one of these holds: more lines follow, `rules`
+///   make a document from the object, or rules.text_key_given is true.
 /// - JSON: all of `contents` is an object or a list, and `rules` make a document from the object or the first element.
 ///   In a list of objects, any element is enough.
 /// - JSON: rules.text_key_given is true, and all of `contents` is an object or a list of objects.
@@ -46,7 +46,7 @@ bool form_needs_contents(std::string_view path);
 bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules& rules);
 
 /// True if a file of form `text` is named .json and looks like JSON, but is not JSON. A file looks like JSON if it
-/// begins with [ or { and contains the text key (of a nested key, the last name) in quotes.
+/// begins with [ or { and contains the text key in quotes. Of a nested key, the last name suffices.
 bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules);
 
 /// Returns a string that names the string-valued keys of the first object in a list of objects. The file must be of
@@ -87,8 +87,8 @@ class RecordSplitter {
 };
 
 /// Calls `take` with each document in `text`, and with the number of its line or object for place_of(). `text` and
-/// `number` are the arguments of RecordSplitter's TakeRecordText. For an entry that is not a JSON object or not a valid
-/// document, calls `bad` with the location and the problem, and continues. Thread-safe.
+/// `number` are the arguments of RecordSplitter's TakeRecordText. Calls `bad` with the location and the problem, and
+/// continues, if an entry is not a JSON object or the object is not a valid document. Thread-safe.
 void read_records(TextForm form, const std::string& path, const RecordRules& rules, std::string_view text,
                   int64_t number, const TakeRecord& take, const TakeProblem& bad);
 

@@ -17,9 +17,9 @@ struct MaskingOptions {
 };
 
 /// Replaces the targets of `row` by masked-LM targets. Each chosen token is the target at its own position. Its input
-/// is replaced by `mask_id` (8 of 10) or by a random text id (1 of 10), or does not change (1 of 10). All other targets
-/// are set to `ignored`. The choice depends only on the seed and on the global index of the token (sequence * context +
-/// t). It does not depend on the batch or the parallel layout.
+/// becomes `mask_id` (probability 0.8) or a random text id (0.1), or does not change (0.1). All other targets are set
+/// to `ignored`. The choice depends only on the seed and on the global index of the token (sequence * context + t). It
+/// does not depend on the batch or the parallel layout.
 void mask_for_mlm(const Row& row, int64_t sequence, const MaskingOptions& options);
 
 class MaskedSource final : public Source {

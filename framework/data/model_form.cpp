@@ -71,7 +71,7 @@ bool ends_with_mark(const Text& text, size_t begin, std::string_view end) {
 }
 
 // Divides a rendered text into parts, each of which is either text of messages or marks. The mark that ends an answer
-// is a separate part, because only its tokens up to the first special token are learned (see targets_of_end()).
+// is a separate part. Only the tokens of this mark up to the first special token are learned (see targets_of_end()).
 Document document_of(const Text& text, std::span<const Answer> answers) {
   Document out{.text = text.bytes(), .from_chat_template = true};
   size_t next = 0;  // index of the first answer that ends after the current byte

@@ -18,8 +18,8 @@
 
 namespace hexad::data {
 
-/// Converts items on the threads of Workers. Results arrive in the order of the items, on the thread of the caller, so
-/// they do not depend on the number of threads.
+/// Converts items on the threads of Workers. Results arrive in the order of the items, on the thread of the caller.
+/// They do not depend on the number of threads.
 template <class In, class Out>
 class OrderedJobs {
  public:

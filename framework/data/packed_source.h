@@ -24,11 +24,11 @@ enum class Shuffle : uint8_t {
 
 /// Divides the endless stream of epochs 0, 1, ... into sequences and visits them in pseudo-random order. An epoch
 /// contains every document once, in file order. It begins with a document drawn from (seed, epoch) and wraps around at
-/// the end of the file. Piece i consists of the tokens i * c to (i + 1) * c of the stream, both included, where c is
-/// the context. The last token is only a target.
+/// the end of the file. With a context of c tokens, piece i consists of the tokens i * c to (i + 1) * c of the stream,
+/// both included. The last token of a piece is only a target.
 ///
-/// Every token is predicted once, except the first token of the stream, the first tokens of isolated documents, and
-/// tokens that a loss mask excludes. The end of an epoch may share a piece with the beginning of the next epoch. A
+/// Every token is predicted once. Exceptions are the first token of the stream, the first tokens of isolated documents,
+/// and tokens that a loss mask excludes. The end of an epoch may share a piece with the beginning of the next epoch. A
 /// document that is cut at the end of a piece continues in the next piece, with positions from 0. The boundaries of
 /// pieces usually differ between epochs. A piece contains several epochs if the dataset is shorter than the context.
 ///
@@ -90,8 +90,8 @@ class ShuffledDocuments final : public Source {
 
 /// Visits the documents once, in file order, for held-out text. Every token that has a predecessor, and that no loss
 /// mask excludes, is a target exactly once. The predecessor must be in the same document if documents are isolated. If
-/// necessary, the last sequence is padded with the last id of the vocabulary (in a tokenizer that Hexad has trained,
-/// the mask token, which is not text). The padding is a separate document whose targets are ignored.
+/// necessary, the last sequence is padded with the last id of the vocabulary. In a tokenizer that Hexad has trained,
+/// this is the mask token, which is not text. The padding is a separate document whose targets are ignored.
 class SequentialSource final : public Source {
  public:
   /// Throws Error(data) if the dataset has fewer than 2 tokens, because then nothing can be predicted.

@@ -56,8 +56,9 @@ void check(const PrepareOptions& o) {
   if (o.workers < 1) fail(ExitCode::usage, "prepare: --workers ", o.workers, ", expected at least 1");
 }
 
-// Throws Error(data) if the file of the tokenizer does not exist or is damaged, and Error(usage) if options.choice does
-// not apply to the tokenizer. prepare() calls this function before it reads the text, because reading takes long.
+// Throws Error(data) if the file of the tokenizer does not exist or is damaged. Throws Error(usage) if options.choice
+// does not apply to the tokenizer. prepare() calls this function before it reads the text, because reading the text
+// takes long.
 void check_tokenizer(const PrepareOptions& o) {
   if (o.tokenizer == "bpe" || o.tokenizer == "bytes") return;
   if (base::file_problem(o.tokenizer) == "no such file")

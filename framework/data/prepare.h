@@ -84,8 +84,8 @@ struct PrepareProgress {
 /// - Options are wrong, or inputs are missing.
 /// - Another process is preparing a dataset in `output`.
 /// - `output` has old files that an interrupted replacement has moved (see StagedFiles).
-/// - options.force is false, and `output` has a dataset, or documents of an interrupted run, that were made from
-///   different text or with different options.
+/// - options.force is false, and `output` has a dataset from different text or options. This includes the documents of
+///   an interrupted run.
 ///
 /// Throws Error(data) if inputs are unreadable, empty or not text. The message lists the problems of all files, with
 /// the byte or line if it is known. Throws Error(resource) if the output cannot be written.

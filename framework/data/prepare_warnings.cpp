@@ -12,8 +12,8 @@ namespace {
 
 std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
 
-// Adds a warning if the held-out part is too small for a meaningful loss, or if its share of the text differs too much
-// from the requested share.
+// Adds a warning if the held-out part is too small for a meaningful loss. Also adds a warning if the share of this part
+// in the text differs too much from the requested share.
 void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std::vector<std::string>& warnings) {
   constexpr int64_t few_tokens = 2000;
   const PreparedPart& part = s.heldout;

@@ -119,8 +119,8 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    // The record of the earlier preparation lacks settings that had no effect, and settings that an older version of
-    // this program did not record.
+    // The record of the earlier preparation lacks settings that had no effect. It also lacks settings that an older
+    // version of this program did not record.
     if (!before["settings"].contains(key)) {
       if (key == "--chat-form") found.push_back(cat(key, " ", dumped(value), " is new"));
       if (key == rules_setting && before["settings"].contains("--chat-form"))

@@ -16,8 +16,8 @@ namespace hexad::data {
 /// Largest size of summary.json in bytes. It suffices to list millions of files.
 inline constexpr int64_t largest_summary = int64_t{1} << 30;
 
-/// Names of all files of a prepared folder. StagedFiles::commit() moves the first of them, train.hxd, away first and
-/// into place last. Therefore the other files belong to the same dataset while train.hxd exists.
+/// Names of all files of a prepared folder. StagedFiles::commit() moves train.hxd away before the other files, and into
+/// place after them. While train.hxd exists, the other files therefore belong to the same dataset.
 inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_name, tokenizer_file_name,
                                                                      heldout_file_name, summary_file_name};
 

@@ -9,8 +9,8 @@
 
 namespace hexad::data {
 
-/// Maximum bytes of a piece. This maximum limits the length of tokens, and keeps the encoding time linear in the length
-/// of the text, even if all letters are equal.
+/// Maximum bytes of a piece. This maximum limits the length of tokens. It also keeps the encoding time linear in the
+/// length of the text, even if the text is one long word.
 inline constexpr size_t longest_piece = 128;
 
 /// Returns the length in bytes of the first piece of `text`, which must not be empty. The rules resemble GPT-2's rules,

@@ -10,8 +10,8 @@ using namespace base;
 
 namespace {
 
-// A source that checks the ids, targets and documents of another source's sequences, because embedding and loss do not
-// check ids on a device. Repeats the sequences of a finite source endlessly if `repeats` is true.
+// A source that checks the ids, targets and documents of another source's sequences. Embedding and loss do not check
+// ids on a device. Repeats the sequences of a finite source endlessly if `repeats` is true.
 class CheckedSource final : public Source {
  public:
   CheckedSource(std::string name, int64_t vocab, bool repeats, std::shared_ptr<const Source> source)

@@ -55,10 +55,11 @@ class Sources : public base::Named<SourceDeclaration> {
  public:
   Sources();
   /// Makes a source and checks it. Throws Error(usage) for an unknown name or an undeclared option. Throws Error(data)
-  /// if the source has no sequences or sequences of another length, or if its sequence 0 differs when it is read again.
-  /// Throws std::logic_error if the source has no training data. Errors that the source throws are passed on.
-  /// Every sequence is checked when it is read. fill() throws Error(data) that names the sequence and the token if an
-  /// id or target is outside the vocabulary, or if the range of a document is invalid.
+  /// if the source has no sequences, or if its sequences do not have run.context tokens. Also throws Error(data) if its
+  /// sequence 0 differs when it is read again. Throws std::logic_error if the source has no training data. Errors that
+  /// the source throws are passed on.
+  /// Every sequence is checked when it is read. fill() throws Error(data) if an id or target is outside the vocabulary,
+  /// or if the range of a document is invalid. The error names the sequence and the token.
   NamedData open(const std::string& name, const SourceContext& run,
                  const std::vector<config::TextOption>& options = {}) const;
 };

@@ -48,7 +48,7 @@ bool may_continue(std::string_view rest) {
 constexpr size_t encoding_bytes = 64;
 
 /// Returns an encoding such as "UTF-16LE"; empty if no encoding is recognised. Signs of an encoding are a byte order
-/// mark, or many zero bytes that are all at odd or all at even positions.
+/// mark, or many zero bytes at only odd or only even positions.
 std::string_view wide_encoding(std::string_view text) {
   if (text.starts_with("\xff\xfe\0\0"sv)) return "UTF-32LE";
   if (text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32BE";

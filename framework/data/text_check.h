@@ -15,8 +15,8 @@ struct TextProblem {
   explicit operator bool() const { return !what.empty(); }
 };
 
-/// Checks all of `contents`. Reports the first byte that is zero or is not UTF-8, or the encoding if the beginning of
-/// `contents` looks like UTF-16 or UTF-32.
+/// Checks all of `contents`. Reports the first byte that is zero or is not UTF-8. Reports the encoding instead if the
+/// beginning of `contents` looks like UTF-16 or UTF-32.
 TextProblem check_text(std::string_view contents);
 
 /// Checks a text that arrives in blocks, like check_text().

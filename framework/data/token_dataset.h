@@ -42,7 +42,7 @@ class TokenDatasetWriter {
   std::vector<bool> loss_mask_;  // a bit per token, because the file has the mask after all ids
 };
 
-/// Checks that are made in addition to the checks of the header, the exact file size and the offsets.
+/// The checks of a dataset in addition to those of the header, the exact file size and the offsets.
 enum class DatasetCheck : uint8_t {
   /// Reads the whole file once (about 1 s per 4 GB). Checks the range of all ids. Also checks the digest of the
   /// contents if the dataset is not from Megatron-LM.
@@ -54,8 +54,8 @@ struct DatasetOpenOptions {
   DatasetCheck check = DatasetCheck::everything;
   std::optional<Digest> expected = std::nullopt;  // fingerprint that is stored in a checkpoint
   FileWork work = {};                             // receives the progress of reads while the file is opened
-  /// Vocabulary size of a Megatron-LM dataset, because such a dataset does not record the size. All ids must be
-  /// smaller. This member has no effect on other datasets.
+  /// Vocabulary size of a Megatron-LM dataset, which does not record this size. All ids must be smaller. This member
+  /// has no effect on other datasets.
   int64_t vocab_size = INT32_MAX;
 };
 

@@ -50,7 +50,7 @@ class Tokenizer {
   /// text may end inside a UTF-8 sequence. Throws Error(data) if an id is not in the vocabulary.
   std::string decode(std::span<const int32_t> ids) const;
   /// Returns the text of `ids` after the text `before`. The result equals decode(ids) if `before` is empty. Otherwise,
-  /// the result contains all bytes of `ids`, because the prefix that decode() removes is then text.
+  /// the result contains all bytes of `ids`: a prefix that decode() would remove, such as a space, is then text.
   std::string decode_after(std::string_view before, std::span<const int32_t> ids) const;
   /// Like decode(), but with the texts of special tokens.
   std::string decode_with_special(std::span<const int32_t> ids) const;

@@ -87,7 +87,7 @@ class Opener {
            "; put the right tokenizer next to it, or run hexad prepare again");
     }
     // Reading checks each id against the vocabulary of the file. The check here ensures that all ids are in the
-    // vocabulary of the model, because embedding and loss do not check ids on a device.
+    // vocabulary of the model. Embedding and loss do not check ids on a device.
     if (dataset->vocab_size() > vocab_size()) {
       fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ",
            tokenizer_ ? cat(tokenizer_file_name, " next to it has ") : cat("model.vocab is "), vocab_size(),

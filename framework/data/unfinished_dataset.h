@@ -28,8 +28,8 @@ class UnfinishedDataset {
   /// - Error(usage) if there are complete shards of another request and options.force is false. With options.force,
   ///   these shards are removed.
   /// - ReadError if an existing file cannot be read and options.force is false.
-  /// - Error(resource) if the folder cannot be created, if the file `lock` cannot be opened, or if the file system has
-  ///   locks but cannot lock this file.
+  /// - Error(resource) if the folder cannot be created, or if the file `lock` cannot be opened.
+  /// - Error(resource) if the file system has locks but cannot lock this file.
   /// A file system without locks excludes no other process.
   UnfinishedDataset(const PrepareOptions& options, Digest request);
   /// Keeps complete shards for the next run. Removes the files of the preparation if there are no complete shards, or

@@ -16,7 +16,7 @@
 
 namespace hexad::io {
 
-/// Check that is made when a checkpoint is opened:
+/// The check that is made when a checkpoint is opened:
 /// - quick: every file exists and has the right length. Damaged bytes are detected later, before they are used.
 /// - full: every byte is correct.
 enum class Check : uint8_t { quick, full };
@@ -30,9 +30,9 @@ struct Share {
 /// checkpoint while this object exists. Not thread-safe: const functions also store the pages that they read.
 class Checkpoint {
  public:
-  /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is being deleted, does not pass `check`,
-  /// or refers to files outside the folder. Throws Error(resource) if the lock against removal cannot be taken.
-  /// Progress of this and later reads is reported to `work`.
+  /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is being deleted, or does not pass
+  /// `check`. Also throws Error(data) if the checkpoint refers to files outside the folder. Throws Error(resource) if
+  /// the lock against removal cannot be taken. Progress of this and later reads is reported to `work`.
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
   /// Opens a checkpoint with `text` as the contents of manifest.json. Another rank may have read `text`. A shard or
@@ -59,8 +59,10 @@ class Checkpoint {
 
   /// Checks the digests of the pieces that overlap `region`, then reads `region` of the global tensor from these
   /// pieces. `device` must be the host. Throws Error(data):
-  /// - if the checkpoint does not contain the tensor, if the region is not inside the tensor, if a piece is damaged, or
-  ///   if the pieces do not cover the region. The error names the tensor, and the file or folder.
+  /// - if the checkpoint does not contain the tensor, or if the region is not inside the tensor. The error names the
+  ///   tensor, and the file or folder.
+  /// - if a piece is damaged, or if the pieces do not cover the region. The error names the tensor, and the file or
+  ///   folder.
   /// - if a shard or page is missing or has the wrong length. The error names the file.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
@@ -72,8 +74,8 @@ class Checkpoint {
   /// tensor if bytes of a tensor are wrong.
   ///
   /// If there are more shares than shards:
-  /// - Without pages, each shard is assigned to one or more shares, which divide its pieces. Bytes of a shard's header
-  ///   on which no reader depends are then not checked, because only the digest of the whole file covers them.
+  /// - Without pages, each shard is assigned to one or more shares, which divide its pieces. Header bytes on which no
+  ///   reader depends are then not checked. Only the digest of the whole file covers these bytes.
   /// - With pages, shares whose index is at least the number of shards check only pages.
   void verify(Share share = {});
   /// Makes later reads skip the digests of pieces. Call this function once other ranks have verified all other shares.

@@ -216,8 +216,8 @@ std::optional<CheckpointStore::FileVersion> CheckpointStore::version_of_manifest
   return FileVersion{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
-// Returns the remembered contents of a checkpoint's manifest. Returns null if no contents are remembered, if the
-// manifest has changed, or if another file of the checkpoint is missing or has another length.
+// Returns the remembered contents of a checkpoint's manifest. Returns null if no contents are remembered, or if the
+// manifest has changed. Also returns null if another file of the checkpoint is missing or has another length.
 const CheckpointStore::Known* CheckpointStore::known_good(int64_t step) const {
   const auto found = known_.find(step);
   if (found == known_.end() || version_of_manifest(step) != found->second.manifest) return nullptr;
@@ -248,8 +248,8 @@ std::vector<CheckpointStore::Saved> CheckpointStore::intact_steps() const {
     try {
       const Checkpoint checkpoint = open(step, Check::quick);
       good.push_back({checkpoint.sequence(), step});
-      // Does not remember a manifest written within the last two seconds, because the time of the file might not show a
-      // further change.
+      // Does not remember a manifest written within the last two seconds. If the file changed once more, its time might
+      // stay the same.
       if (std::time(nullptr) - version->seconds > 2)
         known_.insert_or_assign(step, Known{*version, checkpoint.sequence(), checkpoint.files()});
     } catch (const Error& error) {

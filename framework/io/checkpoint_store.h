@@ -75,7 +75,7 @@ class CheckpointStore {
   /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
   /// again removes the older step-N.abandoned. Changes `latest` if a folder was renamed: writes the name of the folder
   /// of `step`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(usage) if a newer job
-  /// has started, and Error(resource) if a folder cannot be renamed or removed, or `latest` cannot be written or
+  /// has started. Throws Error(resource) if a folder cannot be renamed or removed, or if `latest` cannot be written or
   /// removed.
   std::vector<std::string> abandon_after(int64_t step) const;
   /// Returns 1 + the highest sequence number of all good checkpoints; 1 if no checkpoint is good.
@@ -92,8 +92,8 @@ class CheckpointStore {
   const StoreOptions& options() const { return options_; }
   std::string path(int64_t step) const;  // returns a path like "<folder>/step-00000100"
   /// Returns the path of the folder of a save in progress: "<folder>/step-00000100.7.tmp" for generation 7, or
-  /// "<folder>/step-00000100.tmp" without a generation. With generations, two jobs never save to the same folder,
-  /// and an older job never removes such a folder of a newer job.
+  /// "<folder>/step-00000100.tmp" without a generation. With generations, two jobs never save to the same folder. An
+  /// older job then never removes the folder in which a newer job saves.
   std::string unfinished_path(int64_t step) const;
   /// Removes `folder`, which belongs to `step`, if it exists. First renames `folder` to unfinished_path(step), in place
   /// of any folder that has this name. No other job uses this name. Therefore this job cannot remove a folder of a

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Returns the name of a piece in its shard. The name is unique in the checkpoint, so other tools can merge the shards.
-/// The name of a piece that is smaller than its tensor contains the region in the form of a Python slice, for example
+/// If the piece is smaller than its tensor, the name contains the region as a Python slice, for example
 /// "main:experts.up[0:2,0:6,0:8]".
 std::string stored_name(const ShardItem& item) {
   std::string name = item.kind == Kind::parameter ? item.name : cat(name_of(item.kind), ":", item.name);

@@ -11,10 +11,10 @@ namespace hexad::io {
 
 using base::FlatRange;
 
-/// Returns the rectangles that make up elements [range.begin, range.end) of `region`, in order. The result has at most
-/// 2 * r - 1 rectangles for a region of r > 0 dimensions, and at most one rectangle for a region without dimensions.
-/// The elements of each rectangle, in row-major order, are a contiguous part of the range. Throws std::logic_error if
-/// the range is not inside the region.
+/// Returns the rectangles that make up elements [range.begin, range.end) of `region`, in order. For a region of r > 0
+/// dimensions, the result has at most 2 * r - 1 rectangles. For a region without dimensions, it has at most one. The
+/// elements of each rectangle, in row-major order, are a contiguous part of the range. Throws std::logic_error if the
+/// range is not inside the region.
 std::vector<Region> regions_of_flat_range(const Region& region, FlatRange range);
 
 }  // namespace hexad::io

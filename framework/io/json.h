@@ -14,8 +14,8 @@ using base::cat;
 
 using Json = nlohmann::json;
 
-/// Parses JSON strictly. Throws Error(data) if the text is not valid JSON in UTF-8, or contains a duplicate key,
-/// nesting deeper than 64 levels, or trailing text. The message begins with `where`.
+/// Parses JSON strictly. Throws Error(data) if the text is not valid JSON in UTF-8. Also throws Error(data) for a
+/// duplicate key, nesting deeper than 64 levels, and trailing text. The message begins with `where`.
 Json parse_json(std::string_view text, const std::string& where);
 
 /// A value in a document. Errors are Error(data) with messages like "manifest.json: content.step is "x", expected an

@@ -90,8 +90,8 @@ std::string manifest_to_json(const Manifest& manifest);
 /// elements than the tensor, and a shard outside the folder. Does not detect pieces that overlap and leave gaps of the
 /// same size. Tensors in pages are checked later, by page_from_json().
 Manifest manifest_from_json(std::string_view text, const std::string& where);
-/// Checks a manifest before it is written. Throws Error(resource) whose message begins with `where` if a reader would
-/// reject `text` because of its contents or because it has more than `limit` bytes.
+/// Checks a manifest before it is written. Throws Error(resource) if a reader would reject the contents of `text`, or
+/// if `text` has more than `limit` bytes. The message begins with `where`.
 void require_readable(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 /// Throws Error(resource) whose message begins with `where` if the text of a manifest or a page has more than `limit`
 /// bytes.

@@ -34,8 +34,8 @@ std::optional<int64_t> checked_bytes(const Shape& shape, int64_t element);
 std::string to_string(const Region& region);
 
 /// Iterates in row-major order over a rectangle of shape `size` that is stored twice: with strides `a` and with strides
-/// `b`. Calls run(offset in the first copy, offset in the second copy, count), all in elements, for each run that is
-/// contiguous in both copies.
+/// `b`. Calls run(offset in the first copy, offset in the second copy, count) for each run that is contiguous in both
+/// copies. Offsets and count are in elements.
 template <class Run>
 void for_each_run(const Shape& size, const Shape& a, const Shape& b, Run&& run) {
   if (size.numel() == 0) return;

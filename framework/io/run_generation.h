@@ -30,10 +30,10 @@ class RunGeneration {
   RunGeneration(std::string run_directory, int64_t number);
 
   int64_t number() const { return number_; }
-  /// Waits up to `patience` until the file has the number that rank 0 has taken, because a network file system may show
-  /// the number late. Throws Error(resource) that names `node` if the number does not appear: the nodes then do not
-  /// share the directory. Cannot detect a directory that only this node has and that contains the same number. Throws
-  /// like require_current() if a newer job has started, or if the file remains damaged or unreadable.
+  /// Waits up to `patience` until the file has the number that rank 0 has taken. A network file system may show the
+  /// number late. Throws Error(resource) that names `node` if the number does not appear: the nodes then do not share
+  /// the directory. Cannot detect a directory that only this node has and that contains the same number. Throws like
+  /// require_current() if a newer job has started, or if the file remains damaged or unreadable.
   void require_visible(const std::string& node, std::chrono::milliseconds patience = std::chrono::seconds(60)) const;
   /// Throws Error(usage) if a newer job has started in the directory, or if the file is gone. Throws Error(data) if the
   /// file does not contain a number, and Error(resource) if it cannot be read.

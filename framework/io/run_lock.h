@@ -1,4 +1,4 @@
-// Lock that admits only one job at a time to a run directory.
+// A lock that admits only one job at a time to a run directory.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@ struct LockTiming {
 ///
 /// The lock is a flock, which the operating system releases when the process dies. On some network file systems, a
 /// flock has no effect on other machines. A job on another machine may then hold the lock even if the flock is free.
-/// The processes of another machine cannot be checked. Therefore the file also names its holder, and a thread of the
-/// holder renews the file (increments a counter in it) while the job runs.
+/// The processes of another machine cannot be checked. Therefore the file also names the holder of the lock. While the
+/// job runs, a thread of the holder renews the file: it increments a counter in the file.
 ///
 /// A job watches a file that names another machine if the flock of the file is free. The job is refused if the file is
 /// renewed. Otherwise the job takes the lock over. The clocks of machines need not agree, because they are not
@@ -33,8 +33,8 @@ class RunLock {
   /// dead. The takeover happens immediately if the dead job ran on the same machine (same host name and boot),
   /// otherwise after `timing.patience`. The wait and the takeover after it are reported to `note`, and the progress of
   /// the wait to `work`. Throws Error(usage) that names the host and process id of the holder if another job holds the
-  /// lock. Throws Error(resource) if the directory cannot be created or written, but Error(usage) if its name is too
-  /// long or leads through too many links.
+  /// lock. Throws Error(resource) if the directory cannot be created or written. Throws Error(usage) instead if the
+  /// name of the directory is too long or leads through too many links.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
       LockTiming timing = {}, const base::FileWork& work = {});

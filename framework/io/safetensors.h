@@ -52,8 +52,8 @@ class SafetensorsFile {
   Tensor read_region(std::string_view name, const Shape& begin, const Shape& size, Device device,
                      Category category = Category::parameter) const;
   /// Reads `region` into existing host memory. `out` may be strided. Throws std::logic_error if `out` is not in host
-  /// memory, if its dtype is not that of the tensor, if its shape is not region.size, or if the region is not inside
-  /// the tensor.
+  /// memory, or does not have the dtype of the tensor and the shape region.size. Also throws std::logic_error if the
+  /// region is not inside the tensor.
   void read_into(const Tensor& out, std::string_view name, const Region& region) const;
   /// Returns the XXH3-128 digest of the tensor's bytes, as 32 hexadecimal digits.
   std::string digest(std::string_view name) const;

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t window_bytes = 1 << 20;
 
 /// Reads ascending ranges of a tensor in a file. Short ranges, such as rows of a column-parallel weight, are copied
-/// from a larger range that is read at once, because a system call for each short range would be slower.
+/// from a larger range that is read at once. A system call for each short range would be slower.
 class RunReader {
  public:
   RunReader(const data::ReadFile& file, int64_t end, const FileWork& work) : file_(file), end_(end), work_(work) {}

@@ -1,4 +1,4 @@
-// Points at which tests, or HEXAD_FAULT, can make a save fail.
+// The points at which tests, or HEXAD_FAULT, can make a save fail.
 #pragma once
 
 #include <functional>

@@ -188,8 +188,8 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
 }
 
 // True if the issuing thread must wait for the events that tasks of `lane` wait for. If the lane has a thread, that
-// thread waits instead. The queue of a device waits for the device's part of an event, but only the issuing thread can
-// wait for the host's part.
+// thread waits instead. The queue of a device waits only for the device's part of an event. The issuing thread waits
+// for the host's part.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
 // Yields to the other micro-batch before the calling thread waits for communication (see execute()).
@@ -226,10 +226,11 @@ class Yields {
     return communicates;
   }
 
-  // Returns the task whose communication the calling thread awaits when it yields before `task`: `task` itself if it is
-  // not a copy. For a copy, `next` is the next task that is not a copy. Returns `next` if `next` waits for the copy, or
-  // for all tasks for which the copy waits; otherwise returns the copy. `next` may wait for more communication than the
-  // copy. With `next`, the thread yields at the same point as on ranks whose graphs lack the copy.
+  // Returns `task` or a later task. Before `task`, the calling thread yields for the communication on which the
+  // returned task depends. If `task` is not a copy, returns `task`. If `task` is a copy, `next` is the next task that
+  // is not a copy. Returns `next` if `next` directly depends on the copy, or on all direct predecessors of the copy.
+  // Otherwise returns the copy. `next` may depend on more communication than the copy. With `next`, the thread yields
+  // at the same point as on ranks whose graphs lack the copy.
   size_t task_of_yield(size_t task) const {
     size_t next = task;
     while (next < tasks_.size() && tasks_[next].spec.kind == TaskKind::copy) ++next;

@@ -24,20 +24,21 @@ struct TaskTime {
 /// then waits for all tasks on a device, too (see execute_measured()). If a task fails, waits for the tasks that have
 /// been issued and rethrows the error.
 ///
-/// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication, even
-/// if the communication is already done. Communication is new if this thread has not waited for it yet. The thread
-/// yields
+/// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication. It
+/// yields even if the communication is already done. Communication is new if this thread has not waited for it yet. The
+/// thread yields
 ///   - before it waits for the predecessors of a task, if the task depends on new communication, directly or through
 ///     other tasks;
 ///   - at the end of the graph, if there is new communication.
-/// The first rule has an exception for copies. Consider a copy and the next task that is not a copy. If the next task
-/// directly depends on the copy, or on all direct predecessors of the copy, the thread yields only once, before the
-/// copy. This yield is for all communication on which the next task depends. Graphs that differ only in such copies
-/// therefore yield at the same points on all ranks.
+/// The first rule has an exception for copies. Consider a copy and the next task that is not a copy. The next task may
+/// directly depend on the copy, or on all direct predecessors of the copy. In this case, the thread yields only once,
+/// before the copy. This yield is for all communication on which the next task depends. Graphs that differ only in such
+/// copies therefore yield at the same points on all ranks.
 ///
 /// With `fibers`, lanes with threads issue the issued_late tasks of both micro-batches at times that differ by rank.
 /// Such tasks may post collectives only in groups in which no other thread posts any. A lane issues its tasks in the
-/// order in which the calling thread reached them, so the order in these groups is the same on all ranks.
+/// order in which the calling thread reached them. The order of the collectives in these groups is therefore the same
+/// on all ranks.
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
              Fibers* fibers = nullptr);
 

@@ -38,14 +38,14 @@ struct CoreSharing {
 
   std::vector<int> node;                        // node of each set; no_node: the set shares no cores
   std::function<double(size_t active)> needed;  // cores that a set needs, by the bit set of its active queues
-  /// Returns the factor that multiplies the speed of queue `lane` of a set while the queues `active` of this set are
-  /// active and the sets of the node need `mean` cores on average.
+  /// Returns the factor that multiplies the speed of queue `lane` of a set. `active` is the bit set of the set's active
+  /// queues. `mean` is the number of cores that the sets of the node need on average.
   std::function<double(int lane, size_t active, double mean)> speed;
 };
 
 /// Queues in sets, such as the lanes of each rank. A set consists of `beside` adjacent queues, at most 64: [0, beside),
 /// [beside, 2 * beside) and so on. A queue is active while its current job has work left. speed(lane, others) is the
-/// speed of queue `lane` of a set while the queues in the bit set `others` of this set are active. 1 is full speed. If
+/// speed of queue `lane` of a set; 1 is full speed. `others` is the bit set of the other active queues of this set. If
 /// `speed` is null, all speeds are 1. `sharing` multiplies these speeds by another factor.
 struct QueueSets {
   int sets;

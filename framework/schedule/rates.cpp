@@ -202,8 +202,8 @@ void Rates::check() const {
 }
 
 Rates Rates::defaults() {
-  // The rates of computations, copies and links within a node are in the range of measurements on two cores of a shared
-  // server (this project's benchmark pages):
+  // The rates within a node are in the range of measurements on two cores of a shared server (this project's benchmark
+  // pages):
   //   - Products in f32 ran at 100 to 145 GFLOP/s per core.
   //   - Copies ran at 10 to 30 GB/s.
   //   - An all-to-all of two ranks through shared memory ran at 0.2 to 1.5 GB/s for 64 KiB, 1.5 to 5.4 GB/s for 1 MiB,

@@ -73,8 +73,8 @@ struct Rates {
   };
   std::optional<OtherLinks> other_links{};
 
-  /// Bursts of links that a traffic shaper limits, in seconds. A link with a burst of b seconds that was idle for b
-  /// seconds sends at once the bytes that otherwise take b seconds. 0: the link has no burst.
+  /// Bursts of links that a traffic shaper limits, in seconds. A link that was idle for its burst of b seconds then
+  /// sends at once the bytes that otherwise take b seconds. 0: the link has no burst.
   struct Bursts {
     double between_nodes, within_node;
   };
@@ -100,12 +100,12 @@ struct Rates {
   std::optional<SharedCores> cores{};
 
   /// Returns the speed of `lane` while the lanes `beside` are active; see Slowdown. Returns the measured value if this
-  /// set of lanes was measured. Otherwise, estimates alpha: 1/alpha - 1 is the sum of the delays 1/alpha - 1 of the
-  /// single lanes (zero for a lane that was not measured). The estimate is exact if all lanes share one resource
-  /// equally. In general, the estimate lies between the smallest single alpha (each lane uses a different resource) and
-  /// the product of all single alphas (the slowdowns multiply). `capped` is true if the compute lane, which is `lane`
-  /// or in `beside`, leaves threads to the other lanes. Uses a value that was measured without `capped` if no value was
-  /// measured with `capped`.
+  /// set of lanes was measured. Otherwise, estimates alpha: the delay 1/alpha - 1 of the set is the sum of the delays
+  /// of its lanes. A lane that was not measured has a delay of zero. The estimate is exact if all lanes share one
+  /// resource equally. In general, the estimate is at most the smallest alpha of a single lane (each lane uses a
+  /// different resource). It is at least the product of the alphas of all single lanes (the slowdowns multiply).
+  /// `capped` is true if the compute lane, which is `lane` or in `beside`, leaves threads to the other lanes. Uses a
+  /// value that was measured without `capped` if no value was measured with `capped`.
   double alpha(Lane lane, LaneSet beside, bool capped = false) const;
 
   /// Returns the link in `links` with these properties; null if there is no such link.

@@ -20,8 +20,8 @@ constexpr auto enum_names(MeasuredBy) {
       {{MeasuredBy::all_ranks, "all_ranks"}, {MeasuredBy::one_rank, "one_rank"}});
 }
 
-/// Cores of a node, and the conditions under which the rates were measured. Each rank gets the same fraction of the
-/// cores that it needs, if the ranks of a node need more cores than the node has.
+/// Cores of a node, and the conditions under which the rates were measured. All ranks of a node get the same fraction
+/// of the cores that they need if the node has too few cores.
 struct SharedCores {
   double cores = 1;        // cores that the ranks of a node may use together
   int ranks = 1;           // number of ranks on a node in the simulated job
@@ -30,8 +30,8 @@ struct SharedCores {
   double waiting = 0;      // cores that a rank needs while it neither computes nor copies, from 0 to 1
   MeasuredBy by = MeasuredBy::all_ranks;
 
-  /// True if the ranks of a node may need more cores than the node has, in the simulated job or during the measurement.
-  /// `needed` is the maximum number of cores that a rank needs.
+  /// True if a node may have too few cores for its ranks, in the simulated job or during the measurement. `needed` is
+  /// the maximum number of cores that a rank needs.
   bool shared(double needed) const;
   /// Returns the speed of a rank relative to its speed during the measurement. The rank needs `own` cores. The ranks of
   /// its node need `mean` cores on average.
@@ -51,8 +51,8 @@ struct CoreNeeds {
 };
 
 /// Returns the sharing of cores for run_jobs(); none if `cores` is empty or SharedCores::shared() is false. `nodes` has
-/// the node of each set, or CoreSharing::no_node. Ranks that have no set are assumed to need as many cores as the ranks
-/// with sets on the same node do on average.
+/// the node of each set, or CoreSharing::no_node. A rank without a set is assumed to need the average number of cores
+/// of the ranks with sets on its node.
 std::optional<CoreSharing> sharing_of(const std::optional<SharedCores>& cores, std::vector<int> nodes, CoreNeeds needs);
 
 }  // namespace hexad::schedule

@@ -25,8 +25,8 @@ struct Timeline {
   /// Returns the seconds during which at least one task runs on the lane.
   double busy(Lane lane) const;
 
-  /// Returns the exposed seconds. Time is exposed if a task of the given kind or lane runs, or waits for its peers,
-  /// while the compute lane is idle. Overlapping tasks are counted once.
+  /// Returns the exposed seconds. Time is exposed if the compute lane is idle while a task of the given kind or lane
+  /// runs or waits for its peers. Overlapping tasks are counted once.
   double exposed() const;               // all communication
   double exposed(TaskKind kind) const;  // one kind, which may be `copy`
   double exposed(Lane lane) const;

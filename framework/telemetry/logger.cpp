@@ -18,8 +18,8 @@ namespace hexad::telemetry {
 
 namespace {
 
-/// Unbuffered file sink. The file sink of spdlog uses a stdio buffer, which loses lines when a rank is killed and
-/// repeats lines when the disk is full.
+/// Unbuffered file sink. The file sink of spdlog uses a stdio buffer. This buffer loses lines when a rank is killed,
+/// and repeats lines when the disk is full.
 class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit LogFileSink(const std::filesystem::path& path) : file_(path) {}

@@ -16,8 +16,8 @@ namespace hexad::telemetry {
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, int rank,
                                             spdlog::level::level_enum level);
 
-/// Returns a logger that writes only to the file of `logger`, for details that help after a failure but would fill a
-/// terminal.
+/// Returns a logger that writes only to the file of `logger`. Use it for details that help after a failure but would
+/// fill a terminal.
 std::shared_ptr<spdlog::logger> file_only(const spdlog::logger& logger);
 
 }  // namespace hexad::telemetry

@@ -19,8 +19,8 @@ namespace hexad::telemetry {
 struct CommMetrics {
   int64_t bytes = 0;   // bytes sent, summed over ranks
   double seconds = 0;  // seconds during which at least one operation was in flight
-  /// Seconds for which the rank's main thread was blocked while that thread or another thread of the rank waited for an
-  /// operation of this class.
+  /// Seconds for which the rank's main thread was blocked while any thread of the rank waited for an operation of this
+  /// class.
   double exposed_seconds = 0;
 };
 using CommByClass = std::map<std::string, CommMetrics>;

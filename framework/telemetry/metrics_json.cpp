@@ -196,8 +196,8 @@ bool has_dense_layers(const StepMetrics& s) {
   return std::ranges::any_of(s.expert_load, [](const auto& row) { return row.empty(); });
 }
 
-/// Adds rows for layers without experts to the steps of an older version of this program if a newer version resumed the
-/// run. Older versions wrote no such rows.
+/// Adds rows for layers without experts to steps of older versions of this program, which wrote no such rows. Does
+/// nothing if no step has such rows, because no newer version resumed the run.
 void add_dense_layers(std::vector<StepMetrics>& steps) {
   const auto complete = std::ranges::find_if(steps, has_dense_layers);
   if (complete == steps.end()) return;

@@ -1,6 +1,6 @@
 // metrics.jsonl: one JSON object per line. Each object has a "kind" (step, evaluation, save) and a "time" (UTC). Lines
-// of older versions of this program have no "kind". Such a line is an evaluation if it has the key "eval_loss", a save
-// if it has the key "checkpoint_bytes", and a step in all other cases. The loss is null if there were no targets. JSON
+// of older versions of this program have no "kind". Such a line is an evaluation if it has the key "eval_loss", and a
+// save if it has the key "checkpoint_bytes". Otherwise it is a step. The loss is null if there were no targets. JSON
 // cannot represent NaN and infinity. These values are written as the strings "NaN", "Infinity" and "-Infinity", which
 // Python's float() and JavaScript's Number() parse.
 #pragma once
@@ -29,8 +29,8 @@ struct MetricsHistory {
 };
 
 /// Reads a file whose last line may be incomplete after a crash. Unknown keys are ignored, and missing keys have their
-/// defaults. The MFU of a step is corrected if a higher peak was measured later, before the next start of the program
-/// or of a stage. Empty rows for layers without experts are added to the expert loads that an older program wrote, if a
+/// defaults. The MFU of a step is corrected if a higher peak was measured later. Peaks after the next start of the
+/// program or of a stage have no effect. Expert loads of older programs get empty rows for layers without experts if a
 /// later step has such rows. Throws base::Error(data) if `path` is not a regular file that can be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 

@@ -1,4 +1,4 @@
-// Working and waiting times of the ranks of a job in a step, summarised by a few numbers for any number of ranks.
+// Working and waiting times of a job's ranks in a step. A few numbers summarise the times of any number of ranks.
 #pragma once
 
 #include <array>
@@ -39,8 +39,8 @@ struct RankTimes {
 RankTimes rank_times(std::span<const RankTime> ranks);
 
 /// Finds ranks whose own work is slow. Compares the median of a rank's own work over a window of steps with the median
-/// of the ranks of its kind. A rank is slow if its median is more than 1.2 times the median of these ranks, and also at
-/// least two milliseconds above the median of these ranks.
+/// of the ranks of its kind. A rank is slow if its median is more than 1.2 times the median of its kind, and at least
+/// two milliseconds above it.
 class SlowRanks {
  public:
   static constexpr int window = 16;  // length of a window in steps

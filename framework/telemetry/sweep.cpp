@@ -39,7 +39,7 @@ Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-// Returns a value of a recipe as a number or boolean if its text is a number or boolean, otherwise as a string.
+// Returns a value of a recipe as a number or boolean if its text is one, otherwise as a string.
 Json typed(const std::string& text) {
   Json value = Json::parse(text, nullptr, false);
   return value.is_number() || value.is_boolean() ? value : Json(text);

@@ -46,7 +46,7 @@ bool understands_control_codes(int fd) {
 
 /// Opens the pipe or terminal of a descriptor a second time, with O_NONBLOCK. Setting O_NONBLOCK on the descriptor
 /// itself would affect its other users. Uses the descriptor itself if the second open fails, or if the descriptor is
-/// not a pipe or terminal (a file, for example, has a position and never blocks).
+/// not a pipe or terminal. A file, for example, has a position and never blocks.
 class NonBlocking {
  public:
   explicit NonBlocking(int fd) : shared_(fd) {

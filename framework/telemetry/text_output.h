@@ -19,8 +19,8 @@ enum class BlockedReader : uint8_t {
 class TextOutput {
  public:
   /// Writes to `fd`, which is 1 or 2, or any descriptor in tests. is_terminal() is true if `fd` is a terminal and TERM
-  /// is not "dumb". Under Open MPI's mpirun, `fd` may be a terminal or a pipe, and is_terminal() is true only if mpirun
-  /// itself writes to a terminal.
+  /// is not "dumb". Under Open MPI's mpirun, `fd` may be a terminal or a pipe. is_terminal() is then true only if
+  /// mpirun itself writes to a terminal.
   explicit TextOutput(int fd, BlockedReader blocked_reader = BlockedReader::wait);
   bool is_terminal() const { return terminal_; }
   /// Returns the current number of columns of the terminal; 80 if it is unknown. The terminal may be resized between

@@ -58,8 +58,7 @@ TimeUnit unit_for(double seconds) {
   return seconds >= 1e-3 ? TimeUnit{"ms", 1e3} : TimeUnit{"µs", 1e6};
 }
 
-/// Returns the smallest number of the form 1, 2 or 5 times a power of ten that divides `length` into at most eight
-/// steps.
+/// Returns the smallest step that divides `length` into at most eight steps. A step is 1, 2 or 5 times a power of ten.
 double tick_step(double length) {
   const double power = std::pow(10, std::floor(std::log10(length / 8)));
   for (const double factor : {1.0, 2.0, 5.0})

@@ -10,8 +10,8 @@ namespace hexad::telemetry {
 
 /// Returns a picture of both timelines. Tasks with the same row_name() are in one row, with measured tasks above
 /// predicted tasks, on a common time axis. Colours show the kinds of tasks. Communication is hatched where the compute
-/// lane is idle. Above the rows are `title`, the total of each timeline with its exposed communication, and the error
-/// of the prediction if both timelines have tasks. A task under the pointer shows its name, kind, times and costs.
+/// lane is idle. Above the rows are `title` and the total of each timeline with its exposed communication. The error of
+/// the prediction follows if both timelines have tasks. A task under the pointer shows its name, kind, times and costs.
 /// Either timeline may be null or empty.
 ///
 /// The picture is a complete SVG document. It needs no other file, adapts to dark pages, and has its own background.

@@ -41,7 +41,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
     Tensor logits = Tensor::empty({end - begin, vocab}, of_logits, x.device());
     k.matmul.forward(tape.stream, logits, in, weight, Write::replace);
     if (bias) k.bias.forward(tape.stream, logits, addend);
-    // The gradient of the logits is written in the dtype of x, because it is an operand of matrix products with x and
+    // The gradient of the logits is written in the dtype of x, because matrix products multiply this gradient by x and
     // w.
     Tensor dlogits;
     if (train)

@@ -25,7 +25,7 @@ Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, d
                         },
                         {parameters, [&k, &gain, bias](Backward& b, const Tensor& dout, const Saved& s) {
                            auto [in, st] = s.get<2>();
-                           // The kernel computes both gradients. If only one parameter is frozen, its gradient is
+                           // The kernel computes the gradients of gain and bias. The gradient of a frozen parameter is
                            // not read.
                            const Tensor dbias = bias ? bias->gradient_to_add(b.stream) : Tensor{};
                            k.weight_gradient(b.stream, gain.gradient_to_add(b.stream), dbias, dout, in, st);

@@ -45,8 +45,8 @@ Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, d
 struct Rotated {
   Value q, k;
 };
-/// Returns q[T, H, C] and k[T, G, C] after rotation. The first 2 P elements of each head are rotated by the angles of
-/// the token's position, where [context, P] is the shape of cosine and sine; see RotaryKernels.
+/// Returns q[T, H, C] and k[T, G, C] after rotation. cosine and sine are [context, P]. The first 2 P elements of each
+/// head are rotated by the angles of the token's position; see RotaryKernels.
 Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
                const Tensor& sine);
 /// Like rotary(q, k), for one tensor x[T, H, C].
@@ -60,8 +60,8 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
 
 // --- parts of heads (heads.cpp)
 
-/// Returns heads [T, H, P + N] that begin with shared[T, P], which is the same for all heads, and end with own[T, H,
-/// N].
+/// Returns heads [T, H, P + N]. Each head begins with shared[T, P], which all heads share, and ends with its part of
+/// own[T, H, N].
 Value join_heads(Tape& tape, const Value& shared, const Value& own);
 /// Returns the first `size` elements of each head of x[T, H, C]. If C is smaller, zeros follow the elements. If C
 /// equals `size`, returns x.
@@ -116,8 +116,9 @@ struct CrossEntropyOptions {
   std::optional<int64_t> block_rows{};
   /// Bias of the logits, [V]; null: none. It must be in the accumulator dtype.
   Parameter* bias = nullptr;
-  /// Dtype in which logits are stored: the accumulator dtype or the dtype of x. The dtype of x halves their memory if x
-  /// is bf16. If empty, the accumulator dtype. Losses and gradients are always computed in the accumulator dtype.
+  /// Dtype in which logits are stored: the accumulator dtype or the dtype of x. If empty, the accumulator dtype. With x
+  /// in bf16, the dtype of x halves the memory of the logits. Losses and gradients are always computed in the
+  /// accumulator dtype.
   std::optional<Dtype> logits_dtype{};
 
   /// Returns the dtype of the logits for x in `dtype`. Throws std::logic_error, with `op` in the message, if
@@ -126,9 +127,9 @@ struct CrossEntropyOptions {
 };
 /// Returns the sum over valid tokens of -log softmax(x w^T + bias)[target], a scalar [1] in the accumulator dtype.
 /// Shapes: x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product
-/// with w and the softmax for one block of tokens at a time and, if the tape records, all gradients. This is the method
-/// of Liger Kernel (Hsu et al. 2024). If `row_losses` is not null, it receives the losses [T]. Backward throws
-/// std::logic_error if the host can read the gradient that backward receives and this gradient differs from
+/// with w and the softmax for one block of tokens at a time. If the tape records, it also computes all gradients. This
+/// is the method of Liger Kernel (Hsu et al. 2024). If `row_losses` is not null, it receives the losses [T]. Backward
+/// throws std::logic_error if the host can read the gradient that backward receives and this gradient differs from
 /// `options.gradient_scale`.
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);

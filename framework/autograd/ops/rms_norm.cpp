@@ -34,7 +34,7 @@ struct RmsNorm {
     return {out, inverse_rms};
   }
 
-  // Writes dx = dresidual + the gradient that flows through the norm if dx is defined. dresidual may be undefined. The
+  // Sets dx, if it is defined, to dresidual + the gradient that flows through the norm. dresidual may be undefined. The
   // same kernel computes partial sums of the gain's gradient, which the weight pullback adds up.
   void backward(Backward& b, const Tensor& dx, const Tensor& dout, const Saved& saved, const Tensor& dresidual) const {
     const auto [in, inverse_rms] = saved.get<2>();

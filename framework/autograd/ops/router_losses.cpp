@@ -36,7 +36,7 @@ int64_t count_valid(const Tensor& segment, int64_t tokens) {
   return valid;
 }
 
-// Coefficient of each scope: `scale` for all scopes or, if they differ, of_scopes[S] in f64
+// Coefficient of each scope: `scale` if all scopes have the same coefficient, otherwise of_scopes[S] in f64
 // (kernels::RouterLossKernels::balance).
 struct Coefficients {
   double scale = 1;

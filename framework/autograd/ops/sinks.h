@@ -18,7 +18,7 @@ class AttentionSinks {
   /// Returns the sinks of the heads from `head` on, counted from the first head of this object.
   AttentionSinks from(int64_t head) const;
 
-  /// Multiplies out[T, H, C] by the sum of the probabilities of the keys in the softmax, and adds the sinks to
+  /// Multiplies out[T, H, C] by the sum of the probabilities of the keys in the softmax. Adds the sinks to
   /// log_sum_exp[T, H].
   void add(Stream& stream, const Tensor& out, const Tensor& log_sum_exp) const;
   /// Computes the gradient of each row's sinks and passes it to the weight pullback. Does nothing if the sinks are

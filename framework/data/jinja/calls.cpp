@@ -98,7 +98,8 @@ Value length_of(const Value& value, const Site& site) {
 }
 
 // Selects the messages or objects of a list by the member that the first argument names. The member must be true or,
-// with three arguments, equal the third argument. Returns the remaining messages or objects if `wanted` is false.
+// with three arguments, equal the third argument. If `wanted` is false, returns the messages or objects that are not
+// selected.
 Value select(std::string_view name, const Value& value, const Arguments& arguments, bool wanted, const Site& site) {
   require_count(name, arguments, 1, 3, site);
   const std::string& key = text_argument(name, arguments.values.front(), site).bytes();

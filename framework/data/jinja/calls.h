@@ -1,5 +1,6 @@
-// Filters, tests, functions and methods that chat templates may use. The functions below throw Error(data) that lists
-// the supported names if a filter, test or function, or a method of a text, a message or data is not supported.
+// Filters, tests, functions and methods that chat templates may use. The functions below throw Error(data) for a
+// filter, test or function that is not supported, and for a method of a text, a message or data that is not supported.
+// The error lists the supported names.
 #pragma once
 
 #include <string>

@@ -11,7 +11,8 @@ namespace {
 
 using Kind = ExpressionKind;
 
-// A recursive descent parser. Each level of precedence has a function, from expression() for the weakest operator on.
+// A recursive descent parser. Each level of precedence has a function. expression() is the function of the weakest
+// operator.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenCursor& cursor) : cursor_(cursor) {}

@@ -80,8 +80,8 @@ class Lexer {
     if (!text.empty()) add(TokenKind::text, text);
   }
 
-  // A minus removes all white space before the mark. White space before a tag or a comment is removed if nothing else
-  // precedes the mark in its line and the mark has no plus (lstrip_blocks).
+  // A minus removes all white space before the mark. Without a sign, white space before a tag or a comment is removed
+  // if nothing else precedes the mark in its line (lstrip_blocks).
   std::string_view without_space_before_mark(std::string_view text, char kind, char sign) const {
     const size_t space = trailing_white_space(text);
     if (sign == '-') return text.substr(0, text.size() - space);

@@ -1,5 +1,5 @@
 // Operators of expressions in chat templates. They behave like the operators of Python. All functions throw Error(data)
-// that names the template's path and line if a value has a kind that the operator does not support.
+// if a value has a kind that the operator does not support. The error names the template's path and line.
 #pragma once
 
 #include <string>

@@ -50,9 +50,9 @@ struct CharacterBpeParts {
   std::unordered_map<uint32_t, int32_t> characters = {};  // ids of the characters that are tokens, by code point
   bool fuse_unknown = false;                              // true: adjacent unknown characters are encoded as one id
   /// Pairs of characters that some merge joins: the last character of the merge's left part and the first character of
-  /// its right part. A text can be divided between two adjacent characters before it is encoded if the table does not
-  /// contain this pair of characters. Texts are never divided if this table is empty, if there are whole pieces, or if
-  /// only some bytes have ids. Texts are also not divided if unknown characters are fused and a byte has no id.
+  /// its right part. Before encoding, a text can be divided between two adjacent characters if the table does not
+  /// contain their pair. Texts are never divided if this table is empty, if there are whole pieces, or if only some
+  /// bytes have ids. Texts are also not divided if unknown characters are fused and a byte has no id.
   PairTable joints;
 };
 

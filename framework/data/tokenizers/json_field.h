@@ -35,8 +35,8 @@ class JsonField {
                ": damaged tokenizer: ", key_.empty() ? "the file" : base::cat("'", key_, "'"), parts...);
   }
 
-  /// Like fail(), with "tokenizer not supported" in place of "damaged tokenizer", for a value that may be correct but
-  /// that Hexad does not support.
+  /// Like fail(), with "tokenizer not supported" in place of "damaged tokenizer". Call it for a value that may be
+  /// correct but that Hexad does not support.
   template <class... Parts>
   [[noreturn]] void fail_unsupported(const Parts&... parts) const {
     base::fail(base::ExitCode::data, file_,

@@ -130,8 +130,7 @@ class Pipeline final : public ImportedTokenizer {
         },
         [&](int32_t id) { call.ids.push_back(id); });
   }
-  // True if only some bytes of the text are trusted, and these bytes contain special tokens that are searched for in
-  // the normalized text.
+  // True if only some bytes of the text are trusted, and the normalized text of these bytes contains special tokens.
   bool marks_have_special(std::string_view part, const ByteRanges& trusted) const {
     if (parts_.normalizers.empty() || !normalized_.have_special() || trusted.contains(0, part.size())) return false;
     const ByteRanges marks = whole_characters(part, trusted);

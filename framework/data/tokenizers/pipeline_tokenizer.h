@@ -24,8 +24,8 @@ struct PipelineParts {
   std::string decoded_prefix = {};  // prefix, such as a space, that decode() removes from a text
 };
 
-/// Makes a tokenizer. A byte that is not part of a UTF-8 character is encoded as the id of this byte, and is not merged
-/// with its neighbours. A byte without an id in the vocabulary is encoded as U+FFFD.
+/// Makes a tokenizer. A byte that is not part of a UTF-8 character gets the id of this byte and is not merged with its
+/// neighbours. A byte without an id in the vocabulary is encoded as U+FFFD.
 std::unique_ptr<Tokenizer> make_pipeline(TokenizerRequest request, PipelineParts parts);
 
 }  // namespace hexad::data

@@ -14,7 +14,8 @@ enum class RegexDialect : uint8_t { oniguruma, rust };
 /// - \s, \S, \w, \W, \b, \B and \v match different characters in PCRE2;
 /// - \p{Han} means the script, not its extensions;
 /// - in Oniguruma, ^ and $ match at each line;
-/// - in Oniguruma, a + after a count such as {1,3} or a ? after a count such as {3} repeats the counted part.
+/// - in Oniguruma, the counted part is repeated by a + after a count such as {1,3}, or by a ? after a count such as
+///   {3}.
 /// Throws Error(data) whose message begins with `where` for other constructs that PCRE2 interprets differently, such as
 /// set operations in classes.
 std::string pcre_pattern(std::string_view pattern, std::string_view where, RegexDialect dialect);

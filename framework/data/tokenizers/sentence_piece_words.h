@@ -7,8 +7,8 @@
 namespace hexad::data {
 
 /// True if the ids of a text are known to be the concatenated ids of its words. The model must be a BPE model that
-/// changes no characters, keeps repeated spaces, writes spaces as U+2581 and inserts a space before each text. It must
-/// have a token for a space, and no token with a space after another character. `model` is the contents of a
+/// changes no characters and keeps repeated spaces. It must write spaces as U+2581 and insert a space before each text.
+/// It must have a token for a space, and no token with a space after another character. `model` is the contents of a
 /// SentencePiece file.
 bool words_are_independent(std::string_view model);
 
