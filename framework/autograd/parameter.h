@@ -20,8 +20,8 @@ using base::Placement;
 using base::Shape;
 using device::Device;
 
-/// Rule for the initial values of a parameter. Before it is rounded to the dtype, a value depends only on the rule, the
-/// seed, the parameter's name and the element's global index. The value does not depend on the parallel layout. For
+/// Rule for the initial values of a parameter. A value depends only on the rule, the seed, the parameter's name and the
+/// element's global index, and is then rounded to the dtype. The value does not depend on the parallel layout. For
 /// stacked tensors, the rule uses the name of the single tensor and the index in this tensor.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
@@ -192,8 +192,8 @@ class ParameterSet {
   /// Makes an empty set. add() freezes the parameters whose names match a shell pattern of `frozen`.
   explicit ParameterSet(Device device, std::vector<std::string> frozen = {})
       : device_(device), frozen_(std::move(frozen)) {}
-  /// Adds a parameter. Throws std::logic_error if another parameter has the same name. Also throws it if the shards or
-  /// the stack of `spec` do not fit the shape of `spec`.
+  /// Adds a parameter. Throws std::logic_error if another parameter has the same name. Also throws std::logic_error if
+  /// the shards or the stack of `spec` do not fit the shape of `spec`.
   Parameter& add(Parameter::Spec spec);
   /// Returns the parameter with this name. Throws std::logic_error if there is none.
   Parameter& find(const std::string& name) const;

@@ -223,7 +223,7 @@ class Replay {
   enum class Weights : uint8_t { at_once, delayed };
 
   /// Prepares a backward pass from `roots`. `gradient_ready` (may be empty) is called once for each parameter of the
-  /// tape's ops, after this tape's last contribution to its gradient. Frozen parameters are included.
+  /// tape's ops, after this tape's last contribution to the parameter's gradient. Frozen parameters are included.
   Replay(Tape& tape, std::span<const Root> roots, Weights weights = Weights::at_once,
          std::function<void(Parameter&)> gradient_ready = {});
 

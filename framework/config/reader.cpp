@@ -164,7 +164,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
   context.problems.add_known(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) {
-    // The message names the narrower limits of the key if the number does not fit into its type.
+    // If the number does not fit into the type, the message names the narrower limits of the key.
     Type narrow = type;
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));

@@ -169,7 +169,7 @@ class Finder {
   }
 
   /// Takes, enters or skips `entry`. `of_dataset` is true for the files of a dataset in a prepared folder. Without
-  /// --binary, such files are skipped, because two of them would otherwise be taken as text.
+  /// --binary, such files are skipped, because the tokenizer and the summary would otherwise be taken as text.
   void look_at(const Entry& entry, bool of_dataset) {
     Status status{};
     if (::lstat(entry.path.c_str(), &status) != 0) return unreadable(entry, errno);

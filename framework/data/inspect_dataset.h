@@ -23,8 +23,8 @@ struct InspectedDataset {
   std::string summary;                   // text of summary.json; empty for a single dataset, or if there is none
 };
 
-/// True if `path` is a file that begins with the magic bytes of a dataset. Also true for a file with the name of a
-/// Megatron-LM index (.idx), and for a folder that contains a file with the name of a file of a prepared dataset.
+/// True if `path` is a file that begins with the magic bytes of a dataset, or has the name of a Megatron-LM index
+/// (.idx). Also true if `path` is a folder with a file that is named like a file of a prepared dataset.
 bool is_dataset(const std::string& path);
 
 /// Opens a dataset for which is_dataset() returns true. Calls `warn` if a part records another tokenizer than the

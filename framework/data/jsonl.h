@@ -87,8 +87,8 @@ class RecordSplitter {
 };
 
 /// Calls `take` with each document in `text`, and with the number of its line or object for place_of(). `text` and
-/// `number` are the arguments of RecordSplitter's TakeRecordText. Calls `bad` with the location and the problem, and
-/// continues, if an entry is not a JSON object or the object is not a valid document. Thread-safe.
+/// `number` are the arguments of RecordSplitter's TakeRecordText. Calls `bad` with location and problem for an entry
+/// that is not a JSON object, or not a valid document. Then continues. Thread-safe.
 void read_records(TextForm form, const std::string& path, const RecordRules& rules, std::string_view text,
                   int64_t number, const TakeRecord& take, const TakeProblem& bad);
 

@@ -8,8 +8,8 @@
 namespace hexad::data {
 
 /// Divides each block of block_size sequences among the parts of a mixture by weight, as exactly as integers permit.
-/// All blocks are divided in the same way. At any point, the number of sequences drawn from a part differs from the
-/// part's exact share by less than the number of parts.
+/// All blocks are divided in the same way. At any point, the sequences drawn from a part deviate from the part's exact
+/// share by less than the number of parts.
 class MixtureDivision {
  public:
   static constexpr int64_t block_size = 1 << 16;

@@ -24,8 +24,8 @@ enum class Shuffle : uint8_t {
 
 /// Divides the endless stream of epochs 0, 1, ... into sequences and visits them in pseudo-random order. An epoch
 /// contains every document once, in file order. It begins with a document drawn from (seed, epoch) and wraps around at
-/// the end of the file. With a context of c tokens, piece i consists of the tokens i * c to (i + 1) * c of the stream,
-/// both included. The last token of a piece is only a target.
+/// the end of the file. Piece i consists of the tokens i * c to (i + 1) * c of the stream, both included; c is the
+/// context. The last token of a piece is only a target.
 ///
 /// Every token is predicted once. Exceptions are the first token of the stream, the first tokens of isolated documents,
 /// and tokens that a loss mask excludes. The end of an epoch may share a piece with the beginning of the next epoch. A

@@ -33,8 +33,8 @@ class UnfinishedDataset {
   /// A file system without locks excludes no other process.
   UnfinishedDataset(const PrepareOptions& options, Digest request);
   /// Keeps complete shards for the next run. Removes the files of the preparation if there are no complete shards, or
-  /// if discard() was called. Then removes the subfolder `unfinished` if it is empty, and `output` if this object
-  /// created `output` and `output` is empty.
+  /// if discard() was called. Then removes the subfolder `unfinished` if it is empty. Also removes `output` if it is
+  /// empty and this object created it.
   ~UnfinishedDataset();
   UnfinishedDataset(const UnfinishedDataset&) = delete;
   UnfinishedDataset& operator=(const UnfinishedDataset&) = delete;

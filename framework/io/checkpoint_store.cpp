@@ -334,8 +334,8 @@ void CheckpointStore::remove(int64_t step) const {
     }
     if (!lock) return;  // a reader has the checkpoint open
   }
-  // Renames the folder first, so that no folder that looks like a checkpoint remains if the process is killed during
-  // the removal.
+  // Renames the folder first. No folder that looks like a checkpoint then remains if the process is killed during the
+  // removal.
   remove_folder(doomed, options_.work, error);  // a leftover of an interrupted save or removal
   require_current();
   if (!error) fs::rename(folder, doomed, error);

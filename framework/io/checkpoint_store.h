@@ -63,9 +63,9 @@ class CheckpointStore {
   /// if the folder of the store cannot be listed.
   std::vector<int64_t> steps() const;
 
-  /// Removes the remains of interrupted saves and removals. Restores a checkpoint if a save was killed while it
-  /// replaced this checkpoint and the new checkpoint does not exist. Call this function before the first save. Throws
-  /// Error(resource) if the cleanup fails.
+  /// Removes the remains of interrupted saves and removals. Restores a checkpoint that a killed save has moved aside,
+  /// if the new checkpoint does not exist. Call this function before the first save. Throws Error(resource) if the
+  /// cleanup fails.
   void clean() const;
   /// Removes all good checkpoints except the newest `keep`, and all bad checkpoints with a lower step than the newest
   /// good checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Warns about each

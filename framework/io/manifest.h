@@ -85,16 +85,16 @@ inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 
 /// Returns the text of manifest.json, which contains a digest of its content.
 std::string manifest_to_json(const Manifest& manifest);
-/// Parses manifest.json. Throws Error(data) whose message begins with `where` if the text is damaged, has a newer
-/// version, or is inconsistent. Examples of inconsistencies are a piece outside its tensor, pieces with more or fewer
+/// Parses manifest.json. Throws Error(data) if the text is damaged, has a newer version, or is inconsistent. The
+/// message begins with `where`. Examples of inconsistencies are a piece outside its tensor, pieces with more or fewer
 /// elements than the tensor, and a shard outside the folder. Does not detect pieces that overlap and leave gaps of the
 /// same size. Tensors in pages are checked later, by page_from_json().
 Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// Checks a manifest before it is written. Throws Error(resource) if a reader would reject the contents of `text`, or
 /// if `text` has more than `limit` bytes. The message begins with `where`.
 void require_readable(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
-/// Throws Error(resource) whose message begins with `where` if the text of a manifest or a page has more than `limit`
-/// bytes.
+/// Throws Error(resource) if the text of a manifest or a page has more than `limit` bytes. The message begins with
+/// `where`.
 void require_accepted_size(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 
 /// Contents of the shard that one rank has written. Each rank sends its ShardPart to rank 0 as text.

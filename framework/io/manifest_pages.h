@@ -28,8 +28,8 @@ struct ManifestFile {
 /// after each page.
 std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces, const FileWork& work = {});
 
-/// Parses the text of page `page` of a manifest. Throws Error(data) whose message begins with `where` if the text does
-/// not have the digest that the manifest states, or is inconsistent.
+/// Parses the text of page `page` of a manifest. Throws Error(data) if the text does not have the digest that the
+/// manifest states, or is inconsistent. The message begins with `where`.
 std::vector<TensorRecord> page_from_json(const Manifest& manifest, size_t page, std::string_view text,
                                          const std::string& where);
 

@@ -25,8 +25,8 @@ struct Timeline {
   /// Returns the seconds during which at least one task runs on the lane.
   double busy(Lane lane) const;
 
-  /// Returns the exposed seconds. Time is exposed if the compute lane is idle while a task of the given kind or lane
-  /// runs or waits for its peers. Overlapping tasks are counted once.
+  /// Returns the exposed seconds, in which the compute lane is idle but a task of the given kind or lane runs. A task
+  /// that waits for its peers counts as running. Overlapping tasks are counted once.
   double exposed() const;               // all communication
   double exposed(TaskKind kind) const;  // one kind, which may be `copy`
   double exposed(Lane lane) const;

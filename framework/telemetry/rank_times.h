@@ -38,9 +38,9 @@ struct RankTimes {
 /// Summarises the times of ranks 0, 1, ... Lists the slowest ranks, at most RankTimes::listed.
 RankTimes rank_times(std::span<const RankTime> ranks);
 
-/// Finds ranks whose own work is slow. Compares the median of a rank's own work over a window of steps with the median
-/// of the ranks of its kind. A rank is slow if its median is more than 1.2 times the median of its kind, and at least
-/// two milliseconds above it.
+/// Finds ranks whose own work is slow. A rank's median is the median of its own work over a window of steps. A kind's
+/// median is the median of the medians of its ranks. A rank is slow if its median is more than 1.2 times the median of
+/// its kind, and at least two milliseconds longer.
 class SlowRanks {
  public:
   static constexpr int window = 16;  // length of a window in steps

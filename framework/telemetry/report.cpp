@@ -139,7 +139,8 @@ std::string sample_blocks(const std::vector<ReportInputs::Sample>& samples) {
   return out + "</section>\n";
 }
 
-/// Returns the schedule that a step has chosen, and a table that compares it with the advice of the papers, if any.
+/// Returns text with the schedule that a step has chosen. If papers give advice, a table compares this schedule with
+/// the advice.
 std::string choice_table(const StepMetrics& step) {
   const ChoiceMetrics& c = *step.choice;
   const std::string trials = c.measured_seconds > 0

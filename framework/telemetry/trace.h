@@ -37,8 +37,8 @@ struct TraceRecords {
 };
 
 /// Moves partly overlapping events to other lanes. A row can show an event inside another event, but not two events
-/// that overlap partly. The name of the later event's new lane is the name of its old lane followed by `mark`. The name
-/// of a second new lane of the same old lane also ends in " 2", of a third in " 3", and so on.
+/// that overlap partly. The name of the later event's new lane is the name of its old lane followed by `mark`. For a
+/// second new lane of the same old lane, " 2" follows `mark`, for a third " 3", and so on.
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
 
 /// Writes a gzip-compressed file in Chrome's JSON trace format to `path` (".json.gz"). In the file, a rank is a

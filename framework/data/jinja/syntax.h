@@ -79,7 +79,7 @@ struct Token {
 
 /// Divides the source of a template into tokens. White space around marks is removed by the rules of trim_blocks and
 /// lstrip_blocks, two options of Jinja that `transformers` sets. Throws Error(data) that names `path` and the line if a
-/// part of the source is not a token, or if a token is not supported.
+/// part of the source is not a supported token.
 std::vector<Token> tokens_of(std::string_view source, const std::string& path);
 
 /// Returns the statements of a template. Throws Error(data) that names `path` if the source is too long. Throws

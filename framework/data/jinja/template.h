@@ -1,5 +1,5 @@
-// Chat templates: a subset of the template language Jinja, with the settings of `transformers` (docs/data.md lists it).
-// Templates come with models and are not trusted: limits.h bounds their size, depth, work and output.
+// Chat templates: a subset of the template language Jinja, with the settings of `transformers` (docs/data.md lists the
+// subset). Templates come with models and are not trusted: limits.h bounds their size, depth, work and output.
 #pragma once
 
 #include <string>

@@ -16,8 +16,8 @@ enum class RegexDialect : uint8_t { oniguruma, rust };
 /// - in Oniguruma, ^ and $ match at each line;
 /// - in Oniguruma, the counted part is repeated by a + after a count such as {1,3}, or by a ? after a count such as
 ///   {3}.
-/// Throws Error(data) whose message begins with `where` for other constructs that PCRE2 interprets differently, such as
-/// set operations in classes.
+/// Throws Error(data) for other constructs that PCRE2 interprets differently, such as set operations in classes. The
+/// message begins with `where`.
 std::string pcre_pattern(std::string_view pattern, std::string_view where, RegexDialect dialect);
 
 }  // namespace hexad::data

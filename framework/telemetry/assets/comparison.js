@@ -14,8 +14,8 @@
       line(run.name, values(run.columns), look(i).hex, {table: run.columns, borderDash: look(i).dash, ...more(run.columns)}));
   const drawLines = (id, datasets, settingsOf) => { element(`card-${id}`).hidden = !datasets.length; if (datasets.length) draw(id, datasets, settingsOf); };
 
-  /// Draws one legend for all line charts, because a legend with a dozen names in each chart would leave too little
-  /// space for the lines. Also draws the marks of the runs in the tables.
+  /// Draws one legend for all line charts. A legend with a dozen names in each chart would leave too little space for
+  /// the lines. Also draws the marks of the runs in the tables.
   function drawLegend() {
     element('legend').replaceChildren(...runs.map((run, i) => {
       const item = document.createElement('li'), button = document.createElement('button');

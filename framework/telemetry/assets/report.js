@@ -92,8 +92,8 @@
     return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;
   }
 
-  /// Draws the MFU. A value above 100% means that the peak is set or measured too low. The chart then cuts it off at
-  /// 100%, and the caption gives the reason.
+  /// Draws the MFU. A value above 100% means that the peak is set or measured too low. The chart then cuts the value
+  /// off at 100%, and the caption gives the reason.
   function drawMfu() {
     const most = Math.max(0, ...finite(data.mfu));
     element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak FLOP/s that the matrix products of the model use.' +
