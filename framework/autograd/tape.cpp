@@ -83,7 +83,8 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] one value gets gradients ",
           sum.shape(), " ", sum.dtype(), " and ", shape, " ", dtype, "; expected the same shape and dtype");
-  // Changes the sum in place only if no other object shares it, because an op may give one tensor to two inputs.
+  // Changes the sum in place only if no other object shares it, because an op may give two inputs the same tensor as
+  // their gradient.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
   sum = out;
@@ -167,7 +168,8 @@ void Replay::accumulate(int32_t id, Tensor gradient) {
   require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] one value gets gradients ",
           sum.shape(), " ", sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(),
           "; expected the same shape and dtype");
-  // Changes the sum in place only if no other object shares it, because an op may give one tensor to two inputs.
+  // Changes the sum in place only if no other object shares it, because an op may give two inputs the same tensor as
+  // their gradient.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);
   sum = target;

@@ -15,9 +15,9 @@ class ReadError final : public base::Error {
   explicit ReadError(const std::string& message) : base::Error(base::ExitCode::data, message) {}
 };
 
-/// A regular file that is open for reading. It is read with pread and not mapped, because SIGBUS kills the process if a
-/// mapped file shrinks. A short read is an ordinary error. Reading and mapping are equally fast, because both use the
-/// page cache.
+/// A regular file that is open for reading. It is read with pread and not mapped. If the file shrinks, a read returns
+/// too few bytes, an ordinary error. With a mapping, SIGBUS would kill the process. Reading and mapping are equally
+/// fast, because both use the page cache.
 class ReadFile {
  public:
   /// Opens `path`. Throws ReadError that names `path` if it is missing or unreadable. Throws Error(data) if it is not a

@@ -18,8 +18,8 @@ class FileLock {
   /// - Error(resource) if the file cannot be opened and `create` is true, or if file descriptors or memory are
   ///   exhausted
   /// - Error(data) if the file cannot be opened for another reason
-  /// - Error(resource) if the file system has locks but cannot lock the file (on NFS: exclusively, if the file is not
-  ///   writable)
+  /// - Error(resource) if the file system has locks but cannot lock the file. An example is an exclusive lock on NFS if
+  ///   the file is not writable
   static std::optional<FileLock> take(const std::string& path, Mode mode, bool create = false);
 
   FileLock(FileLock&& other) noexcept;

@@ -1,6 +1,6 @@
 // Filters, tests, functions and methods that chat templates may use. The functions below throw Error(data) that lists
-// the supported names if a name is not supported. The name may be a filter, a test, a function, or a method of a text,
-// a message or data.
+// the supported names if a name is not supported. This applies to filters, tests and functions, and to methods of a
+// text, a message or data.
 #pragma once
 
 #include <string>
