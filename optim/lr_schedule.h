@@ -6,7 +6,7 @@
 namespace hexad::optim {
 
 /// Returns the learning rate of step `step` (1 .. total). During the warm-up, it rises linearly from lr / warmup to lr.
-/// After the warm-up, it follows c.schedule and reaches min_lr_ratio * lr at step `total`, except in a constant
+/// After the warm-up, it follows c.schedule and reaches min_lr_ratio * lr at step `total`. It remains lr in a constant
 /// schedule, and in wsd with decay_fraction 0. Later steps have the rate of step `total`.
 double learning_rate(const OptimConfig& c, int64_t step, int64_t total);
 

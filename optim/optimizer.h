@@ -25,8 +25,9 @@ class Optimizer {
  public:
   /// Uses the rule in `rules` whose name is config.name. With StateOffload::file, the states and separate main weights
   /// are in the device's offload memory. An update loads them piece by piece, or one parameter at a time if the rule
-  /// takes the parameter's matrices. The results are bitwise identical. A rule that takes matrices needs `mesh` if
-  /// parameters are divided among ranks. `mesh` must outlive the optimizer. Throws like UpdateRules::make().
+  /// takes the parameter's matrices. The results are bitwise identical to results without offload. A rule that takes
+  /// matrices needs `mesh` if parameters are divided among ranks. `mesh` must outlive the optimizer. Throws like
+  /// UpdateRules::make().
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
             const UpdateRules& rules = {}, const mesh::Mesh* mesh = nullptr);
 

@@ -74,8 +74,8 @@ class UpdateRule {
 /// by its type.
 class MatrixRule : public UpdateRule {
  public:
-  /// True if the rule updates the parameter by update_matrices() instead of update(). Must be false for parameters with
-  /// fewer than two dimensions, and equal on all ranks.
+  /// True if the rule updates the parameter by update_matrices() instead of update(). The result must be equal on all
+  /// ranks. It must be false for parameters with fewer than two dimensions.
   virtual bool takes_matrices(const Parameter::Spec& spec) const = 0;
   /// Appends the update of the matrices of one parameter to `stream`. `slice` has the elements that this rank owns; its
   /// tensors are undefined if this rank owns no elements. Collective: all ranks that share the parameter must call
@@ -129,9 +129,9 @@ struct RuleSpec {
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// Makes the rule that a recipe chooses. Throws Error(usage) if the name is unknown, if an option is undeclared, if
-  /// the name of a state is invalid or repeated, or if marked_state is no state. Also throws Error(usage) if the value
-  /// of optim.moment_dtype, optim.main_weights or optim.overlap is unsupported.
+  /// Makes the rule that a recipe chooses. Throws Error(usage) if the name is unknown, an option is undeclared, a
+  /// state's name is invalid or repeated, or marked_state is not the name of a state. Also throws Error(usage) if the
+  /// value of optim.moment_dtype, optim.main_weights or optim.overlap is unsupported.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

@@ -17,14 +17,14 @@ struct BlockSizes {
   int64_t optimizer_elements = int64_t{1} << 20;
   // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks. The last piece may be smaller.
   int64_t sum_bytes = 64 << 10;
-  // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast as a whole if the buffers of the sum
-  // fit into scratch_bytes, because latency matters more than bandwidth for small tensors. Larger tensors are cut into
-  // messages. The maximum size of a message is at least message_bytes, except where scratch_bytes requires smaller
-  // messages. message_bytes must be a multiple of 64.
+  // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast as a whole, because latency matters
+  // more than bandwidth for small tensors. The buffers of the sum must also fit into scratch_bytes. Larger tensors are
+  // cut into messages. The limit on the size of a message is never below message_bytes, unless scratch_bytes requires
+  // smaller messages. message_bytes must be a multiple of 64.
   int64_t whole_bytes = 8192, message_bytes = 16384;
   // parallel/comm: in groups of at most direct_ranks ranks, every rank sends small tensors to every other rank. In
-  // larger groups, a rank sends small tensors to a few ranks, which forward them. All buffers of a sum together then
-  // have at most about scratch_bytes.
+  // larger groups, a rank sends small tensors to a few ranks, which forward them. In such a group, all buffers of a sum
+  // together have at most about scratch_bytes.
   int64_t direct_ranks = 16, scratch_bytes = int64_t{8} << 20;
   // framework/kernels/cpu:
   // - total_elements: number of elements in each partial sum of a total over a tensor, such as a norm.

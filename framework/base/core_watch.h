@@ -20,15 +20,15 @@ class CoreWatch {
 };
 
 /// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. Does not
-/// spin if other threads needed the core at the end of the last spin and still need it, because the awaited thread may
-/// be one of these threads. Not thread-safe.
+/// spin while other threads need the core, because the awaited thread may be one of them. This requires that they also
+/// needed the core at the end of the last spin. Not thread-safe.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
   /// Calls ready() until it returns true or the time limit has passed. Calls ready() only once if other threads need
-  /// the core now and also needed it at the end of the last spin that reached the limit. Returns the last result of
-  /// ready().
+  /// the core now. This requires that they also needed the core at the end of the last spin that reached the limit.
+  /// Returns the last result of ready().
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;

@@ -32,8 +32,8 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Appends the printed value to `text`. Texts, and integers of types with more than one byte, are appended without a
-/// stream, because the construction of a stream is slow.
+/// Appends the printed value to `text`. Uses no stream for texts and for integers of types with more than one byte,
+/// because constructing a stream is slow.
 template <class Part>
 void append_printed(std::string& text, const Part& part) {
   constexpr bool is_text = std::is_same_v<Part, std::string> || std::is_same_v<Part, std::string_view> ||

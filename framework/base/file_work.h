@@ -11,8 +11,8 @@
 
 namespace hexad::base {
 
-/// Handle of the file operations of a rank. Copies refer to the same operations. Thread-safe: one thread does the work,
-/// and other threads may call now().
+/// Handle of the file operations of a rank. All copies of the handle refer to the same operations. Thread-safe: one
+/// thread does the work, and other threads may call now().
 class FileWork {
  public:
   FileWork();

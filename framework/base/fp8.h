@@ -13,7 +13,7 @@
 namespace hexad::base {
 
 /// An e4m3 code. The conversion from float rounds to the nearest value; ties go to the even code. Values beyond 448,
-/// including infinity, are converted to 448. NaN remains NaN. Signs do not change.
+/// including infinity, are converted to 448. NaN remains NaN. The sign does not change.
 ///
 /// Error of a conversion for |v| <= 464: the values of adjacent codes in [2^k, 2^(k+1)] differ by 2^(k-3). A normal v
 /// in this range therefore changes by at most 2^(k-4) <= 2^-4 * |v|. Below 2^-6, the values of adjacent codes differ by
@@ -21,8 +21,8 @@ namespace hexad::base {
 ///
 ///     |value(code) - v| <= max(relative_error * |v|, absolute_error).
 ///
-/// The error of x is at most max(2^-4 * |x|, 2^-10 * scale) if x is sent as the code of v = x / scale and received as
-/// scale * value(code). The quotient and product in float add at most 2^-23 * |x| (and 2^-149, the smallest float).
+/// A number x is sent as the code of v = x / scale and received as scale * value(code). Its error is at most max(2^-4 *
+/// |x|, 2^-10 * scale). The quotient and product in float add at most 2^-23 * |x| (and 2^-149, the smallest float).
 struct e4m3 {
   static constexpr float largest = 448, smallest_normal = 0x1p-6f, smallest = 0x1p-9f;
   static constexpr float relative_error = 0x1p-4f, absolute_error = 0x1p-10f;

@@ -1,4 +1,4 @@
-// Lossless division of an f32 main weight into a bf16 weight, 16 further bits and a mark (docs/adr/0014).
+// Lossless division of an f32 main weight into a bf16 weight, a rest of 16 bits, and a mark (docs/adr/0014).
 //
 // The weight is the main weight rounded to nearest even. The rest is the lower half of the main weight's bits. If the
 // rest is above half a step of bf16, the weight was rounded up (away from zero). If the rest is below half a step, the

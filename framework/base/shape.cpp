@@ -36,7 +36,7 @@ Shape Shape::row_major_strides() const {
   for (int d = rank_ - 1; d >= 0; --d) {
     strides[d] = step;
     if (!__builtin_mul_overflow(step, std::max<int64_t>(1, (*this)[d]), &step)) continue;
-    (void)numel();  // throws if the shape has elements, or a negative size
+    (void)numel();  // throws if the shape has elements (too many), or a negative size
     require(d == 0, "[shape] the stride of dimension ", d - 1, " of ", *this, " exceeds 2^63 - 1");
   }
   return strides;

@@ -21,9 +21,10 @@ inline double unit_roundoff(Dtype dtype) {
   }
 }
 
-/// Returns the permitted relative error of a result that is stored as `dtype` after sums of `reduction_length` terms in
-/// the accumulator type of `dtype`. The error grows with the square root of the length, because rounding errors of a
-/// sum behave like a random walk. The factors allow for a few operations before and after the sum.
+/// Returns the permitted relative error of a result that is stored as `dtype`. The result is a sum of
+/// `reduction_length` terms in the accumulator type of `dtype`. The error grows with the square root of the length,
+/// because rounding errors of a sum behave like a random walk. The factors allow for a few operations before and after
+/// the sum.
 inline double tolerance(Dtype dtype, int64_t reduction_length) {
   if (!is_floating(dtype)) return 0;
   const double length = static_cast<double>(reduction_length > 1 ? reduction_length : 1);
@@ -31,9 +32,9 @@ inline double tolerance(Dtype dtype, int64_t reduction_length) {
 }
 
 /// Returns the permitted relative error between two runs of one training step, in units of a tensor's root mean square.
-/// It is the error of a sum over the tokens of the step, multiplied by 1024 per layer for products, normalisations and
-/// softmaxes. The factor 1024 is an order of magnitude above the errors of correct layouts. Wrong layouts have errors
-/// of at least 1e-3.
+/// It is 1024 times the number of layers times the error of a sum over the tokens of the step. A layer has products,
+/// normalisations and softmaxes. The factor 1024 is an order of magnitude above the errors of correct layouts. Wrong
+/// layouts have errors of at least 1e-3.
 inline double step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
   return 1024 * static_cast<double>(layers > 1 ? layers : 1) * tolerance(dtype, tokens);
 }
@@ -46,9 +47,9 @@ inline double rounded_step_tolerance(Dtype dtype, int64_t tokens, int64_t layers
   return walk < 0.75 ? walk : 0.75;
 }
 
-/// Returns the smallest gradient for which a relative error is meaningful after a step in `dtype`, as a fraction of the
-/// typical size of all gradients. A smaller gradient is the remainder of larger terms that cancel, so it has the
-/// rounding errors of those terms.
+/// Returns the smallest gradient for which a relative error is meaningful after a step in `dtype`. The result is a
+/// fraction of the typical size of all gradients. A smaller gradient is the remainder of larger terms that cancel, so
+/// it has the rounding errors of those terms.
 inline double rounded_share(Dtype dtype) { return 16 * unit_roundoff(dtype); }
 
 }  // namespace hexad::base

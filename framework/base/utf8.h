@@ -15,7 +15,7 @@ size_t utf8_length(std::string_view s);
 size_t utf8_characters(std::string_view s);
 
 /// Returns `s` with U+FFFD in place of each part that is not UTF-8. As the Unicode Standard recommends, a part is the
-/// longest valid beginning of an incomplete character, or any other wrong byte.
+/// longest valid beginning of an incomplete character, or a single wrong byte.
 std::string valid_utf8(std::string_view s);
 
 /// Decodes text that arrives in pieces, such as the tokens of a model. A piece may end inside a character.

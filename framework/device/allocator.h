@@ -36,7 +36,7 @@ class Allocator {
   /// Example of a line: "  12 x 1.50 MiB activation". Returns an empty text on a meta device, which never runs out of
   /// memory.
   std::string largest_blocks() const;
-  /// Resets the peaks to the current use, so that the next peaks belong to one part of a run, such as a step.
+  /// Resets the peaks to the current use. Callers can thus measure the peaks of one part of a run, such as a step.
   void reset_peaks();
 
  protected:
@@ -81,8 +81,9 @@ class Allocator {
 /// rows of experts, can reuse each other's memory.
 int64_t block_size(int64_t bytes);
 
-/// Caches freed blocks by size class (block_size()) and reuses them. Returns the cached blocks to the system if all
-/// blocks together (in use, cached and new) would exceed `limit`, or if the system has no more memory.
+/// Caches freed blocks by size class (block_size()) and reuses them. Returns the cached blocks to the system if the
+/// system has no memory for a new block. Also returns them if the blocks in use, the cached blocks and the new block
+/// together would exceed `limit`.
 class CachingAllocator final : public Allocator {
  public:
   /// `limit` is in bytes; 0 means no limit. `poison` fills every allocated block with NaN bits, which make reads of

@@ -47,16 +47,16 @@ class Backend {
   /// valid once the stream has passed this copy. The memory of a CPU counts as device memory.
   virtual void copy(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
-  /// Allocates host memory that the device reads and writes directly. Copies from and to this memory need no host
+  /// Allocates host memory that the device reads and writes directly. A copy from or to this memory needs no host
   /// thread. Throws Error(resource) if ContextOptions::pinned_limit would be exceeded, or if the system cannot
   /// page-lock more memory.
   virtual std::shared_ptr<std::byte> host_buffer(int64_t bytes) = 0;
   /// Returns the address at which kernels access `p`, an address in memory of the device. Only the emulated device has
   /// different addresses for kernels and for the host.
   virtual const void* kernel_address(const void* p) const { return p; }
-  /// Returns a number that identifies the memory that kernels access. The kernels of a rank can access the device
-  /// memory of another rank if both ranks are threads of one process and have equal numbers. A card's number is
-  /// computed from the card's unique id.
+  /// Returns a number that identifies the memory that kernels access. Ranks that are threads of one process and have
+  /// equal numbers can access each other's device memory in kernels. A card's number is computed from the card's unique
+  /// id.
   virtual int64_t memory_number() const { return 0; }
   /// Defers the release of all host_buffer() and offloaded memory until the backend is destroyed. Does nothing on
   /// devices that can free such memory without a wait for the work of the device.

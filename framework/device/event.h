@@ -71,7 +71,7 @@ void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr err
 void follow(const std::shared_ptr<Event::State>& state, const Event& event);
 /// Installs a hook that is called once, at the first wait() or expect(). Calls the hook immediately if wait() or
 /// expect() has already been called. Does nothing if the host's part is done. The communication engine uses the hook to
-/// raise the priority of the request.
+/// raise the priority of the awaited operation.
 void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> hook);
 
 }  // namespace hexad::device

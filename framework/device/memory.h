@@ -38,8 +38,8 @@ struct MemoryStats {
 
   int64_t used_in(Category c) const { return used[base::ordinal(c)]; }
   int64_t peak_in(Category c) const { return peak[base::ordinal(c)]; }
-  /// Returns the fraction of the peak of held memory that exceeds the peak of memory in use: gaps between blocks, and
-  /// cached blocks. The result is 0 if `held` is not measured.
+  /// Returns 1 - peak_total / peak_held: the share of held memory in gaps between blocks and in cached blocks. The
+  /// result is 0 if `held` is not measured.
   double fragmentation() const;
   /// Returns one line per category, one line for the total and, if `held` is measured, one line for `held`.
   std::string table() const;

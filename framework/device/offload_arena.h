@@ -9,9 +9,9 @@
 namespace hexad::device {
 
 /// Allocates blocks in one unlinked file in `folder`. The mapping of the file is shared, so the operating system can
-/// write pages to disk and drop them from memory. Freed blocks are merged with free neighbours, because the sizes of
-/// blocks vary from step to step with the number of rows of an expert. A block is placed in the smallest free range
-/// that is large enough. The file grows if no free range is large enough.
+/// write pages to disk and drop them from memory. The sizes of blocks vary from step to step with the number of rows of
+/// an expert. Freed blocks are therefore merged with free neighbours. A block is placed in the smallest free range that
+/// is large enough. The file grows if no free range is large enough.
 class OffloadArena : public Allocator {
  public:
   /// Throws Error(resource) if no file can be created in `folder`.

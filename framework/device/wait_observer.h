@@ -3,9 +3,9 @@
 
 namespace hexad::device {
 
-/// Receives the begin and the end of each period in which a thread is blocked until the host's part of an event is
-/// done. Waits for a device's part are not received, because the device computes for the rank during these waits. The
-/// functions are called on the blocked thread and must not throw or wait for events.
+/// Receives the begin and the end of each period in which a thread waits for the host's part of an event. Does not
+/// receive waits for a device's part, because the device computes for the rank during these waits. The functions are
+/// called on the blocked thread and must not throw or wait for events.
 class WaitObserver {
  public:
   virtual ~WaitObserver() = default;

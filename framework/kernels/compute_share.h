@@ -4,10 +4,10 @@
 namespace hexad::kernels {
 
 /// Limits the kernels that this thread calls during the lifetime of this object. On the CPU, they use at most `share`
-/// of the thread's kernel threads, but at least one. On a card, products with cuBLASLt or CUTLASS and the cross-entropy
-/// kernel use at most `share` of the multiprocessors, but at least two (EPS-MoE, section 4.4). The remaining threads or
-/// multiprocessors are free for communication. Only the results of products with cuBLASLt may depend on the limit,
-/// because cuBLASLt may choose another kernel that sums in another order.
+/// of the thread's kernel threads, but at least one. On a card, the limit applies to products with cuBLASLt or CUTLASS
+/// and to the cross-entropy kernel. They use at most `share` of the multiprocessors, but at least two (EPS-MoE, section
+/// 4.4). The remaining threads or multiprocessors are free for communication. Only the results of products with
+/// cuBLASLt may depend on the limit: cuBLASLt may choose another kernel, which sums in another order.
 class ComputeShare {
  public:
   /// Sets the limit. `share` must be in (0, 1]. If this thread already has a limit, `share` is a fraction of that

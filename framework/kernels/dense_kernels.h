@@ -108,8 +108,8 @@ struct SplitNormKernels {
       forward;
   /// Computes out[T] (acc) = the sum over this rank's columns of gain * dy * x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& dy, const Tensor& x, const Tensor& gain)> dots;
-  /// Computes dx = inverse_rms * (gain * dy - x * inverse_rms^2 * dots / width), where dots[T] (acc) is the sum over
-  /// all ranks of the results of `dots`. dx may be dy.
+  /// Computes dx = inverse_rms * (gain * dy - x * inverse_rms^2 * dots / width). dots[T] (acc) is the sum of all ranks'
+  /// results of the entry `dots`. dx may be dy.
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& inverse_rms,
               const Tensor& dots, int64_t width)>
       input_gradient;
@@ -198,7 +198,7 @@ struct GroupedSwigluKernels {
   Kernel<void(Stream&, Out<Tensor> gate_up, Out<Tensor> activated, const Tensor& x, const Tensor& w,
               const GroupOffsets&, const Tensor& weights)>
       forward;
-  /// Computes the gradient dactivated[R, F] = dout[R, D] w like GroupedMatmulKernels::input_gradient, with w[E, D, F],
+  /// Computes the gradient dactivated[R, F] = dout[R, D] w like GroupedMatmulKernels::input_gradient. w[E, D, F] are
   /// the weights of the product that follows the activation. From the rounded values of dactivated, computes the
   /// gradients like SwigluKernels::backward. gate_up[R, 2 F] and `weights` are as in forward. For rows that belong to
   /// no group, the values of all results are unspecified. Results must not share memory with operands or with each

@@ -74,9 +74,9 @@ double largest_difference_of_vectors(Stream& s, const Tensor& right, const Tenso
   return std::max(between(0, whole), between(count - columns, count));
 }
 
-// Divides the given rows of two tensors [R, ...] into pieces of equal width, and returns the largest relative
-// difference of two corresponding pieces. If the width of a row is not a multiple of 32, whole rows are compared. The
-// pieces of vectors [R] are elements of adjacent rows.
+// Divides the given rows of two tensors [R, ...] into pieces of equal width. Returns the largest relative difference of
+// two corresponding pieces. If the width of a row is not a multiple of 32, whole rows are compared. The pieces of
+// vectors [R] are elements of adjacent rows.
 double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong, ContestRows rows) {
   base::require(right.shape() == wrong.shape() && right.dtype() == wrong.dtype(), "[duel] a result is ", right.dtype(),
                 " ", right.shape(), " in the plain implementation and ", wrong.dtype(), " ", wrong.shape(),

@@ -24,7 +24,7 @@ struct DuelScore {
   int64_t contests = 0;
   double plain_seconds = 0, candidate_seconds = 0;  // mean seconds of a computation, summed over the contests
   /// Largest error of the candidate, as a multiple of the tolerance (base::tolerance). Errors are relative to the plain
-  /// results, in the Euclidean norm of a piece of a row, or of several adjacent elements of a vector.
+  /// results. They are computed in the Euclidean norm of a piece of a row, or of several adjacent elements of a vector.
   double error = 0;
   std::string failure{};  // message of the exception that ended a contest; empty: no exception
 
@@ -43,9 +43,9 @@ class Duel {
   /// Returns the results of a first call of `plain`. Exceptions of this call are propagated. Before the return, runs a
   /// contest: both implementations run several times. An exception during the contest ends the contest, and
   /// score().failure keeps its message. After a contest without an exception, the stream is idle. The tolerance depends
-  /// on `terms`, the largest number of terms that are summed for an element, and on the least precise dtype of the
-  /// results, because results may be computed from rounded results. No contest runs if `rows` is empty, after `most`
-  /// contests, or after a contest that threw an exception.
+  /// on `terms`, the largest number of terms that are summed for an element. It also depends on the least precise dtype
+  /// of the results, because a result may be computed from other, rounded results. No contest runs if `rows` is empty,
+  /// after `most` contests, or after a contest that threw an exception.
   std::vector<Tensor> contest(Stream& s, const Way& plain, const Way& candidate, ContestRows rows, int64_t terms);
 
   static constexpr int64_t most = 64;  // maximum number of contests

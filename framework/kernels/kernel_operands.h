@@ -10,8 +10,8 @@
 // Floating tensors are f32, bf16 or f64. "acc" is the accumulator dtype: f64 for f64 operands, otherwise f32. Tensors
 // are contiguous. If a comment allows "strided rows", only the last dimension must be contiguous. Rows whose address
 // and stride are multiples of 16 bytes may be processed faster. Kernels run in stream order. Operands must not overlap.
-// If a comment says that one operand "may be" another, both may be the same tensor, but not different, overlapping
-// parts of one tensor.
+// If a comment says that one operand "may be" another, both may be the same tensor. They must not be different parts of
+// one tensor that overlap.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct GroupOffsets {
 };
 
 /// Throws std::logic_error unless `offsets` has groups + 1 entries from 0 to `rows` in ascending order (equal entries
-/// allowed). The message begins with `op` in brackets, and names the wrong number of offsets, or the first wrong offset
+/// allowed). The message begins with `op` in brackets. It names the wrong number of offsets, or the first wrong offset
 /// and its legal range.
 inline void require_offsets(std::string_view op, std::span<const int64_t> offsets, int64_t groups, int64_t rows) {
   base::require(static_cast<int64_t>(offsets.size()) == groups + 1, "[", op, "] the number of offsets is ",

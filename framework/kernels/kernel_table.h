@@ -27,7 +27,7 @@ struct KernelTable : DenseFamilies, SequenceFamilies, RoutingFamilies, Vocabular
 
 extern const KernelTable reference_table;  // plain loops in double, which define the results of each kernel
 /// Fast multithreaded kernels. Results do not depend on the number of threads. In dense kernels (dense_kernels.h), the
-/// results of a row do not depend on other rows, except gradients of weights, which are sums over rows.
+/// results of a row do not depend on other rows. Gradients of weights are an exception: they are sums over rows.
 extern const KernelTable cpu_table;
 extern const KernelTable emulated_table;  // the CPU's kernels, queued on the emulated device
 /// Returns the table of the CUDA backend. Throws Error(usage) in a program that was built without CUDA.

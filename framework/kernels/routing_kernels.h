@@ -55,8 +55,8 @@ struct RouterKernels {
       forward;
   /// Computes weights [T, K] for given ids (forced routing).
   Kernel<void(Stream&, Out<Tensor> weights, const Tensor& ids, const Tensor& scores, const RouterRule& rule)> weigh;
-  /// Computes dlogits [T, E], the sum of the gradients through the weights (dweights [T, K]) and through the scores
-  /// (dscores [T, E], may be undefined).
+  /// Computes dlogits [T, E], the sum of two gradients: through the weights, from dweights [T, K], and through the
+  /// scores, from dscores [T, E]. dscores may be undefined.
   Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dweights, const Tensor& dscores, const Tensor& scores,
               const Tensor& ids, const RouterRule& rule)>
       backward;
@@ -184,9 +184,9 @@ constexpr auto enum_names(DropRule) {
       {{DropRule::probability, "probability"}, {DropRule::position, "position"}});
 }
 
-/// Capacity of experts. In each scope of `scope_tokens` consecutive tokens (the last scope may be shorter), an expert
-/// keeps at most min(ceil(factor * K * n / E), n) slots (GShard). n is the number of tokens of the scope that have at
-/// least one slot.
+/// Capacity of experts. A scope consists of `scope_tokens` consecutive tokens; the last scope may be shorter. In each
+/// scope, an expert keeps at most min(ceil(factor * K * n / E), n) slots (GShard). n is the number of tokens of the
+/// scope that have at least one slot.
 struct Capacity {
   int64_t scope_tokens;  // > 0
   double factor;         // >= 0
@@ -291,10 +291,9 @@ struct PermuteKernels {
   /// `put` and `pull` copy rows to and from the windows of several ranks (comm::Windows). `window` (any dtype) is this
   /// rank's window. distances[P] (i64) are the distances in bytes from this window to the windows of all ranks, and are
   /// multiples of 16. runs[3, N] (i64) defines the place of each row: rows [runs[0, n - 1], runs[0, n]) are in the
-  /// window of rank runs[1, n], and the range of n = 0 begins at row 0. In that window, row r of R is at index r +
-  /// runs[2, n], in rows of D elements from the beginning of the window. The last run ends at R. Kernels do not check
-  /// that places are inside the windows, because the windows may be in the memory of other ranks. x and out may have
-  /// strided rows.
+  /// window of rank runs[1, n]. For n = 0, the range begins at row 0. Within its window, row r of R is the row of D
+  /// elements with index r + runs[2, n]. The last run ends at R. Kernels do not check that places are inside the
+  /// windows, because the windows may be in the memory of other ranks. x and out may have strided rows.
   ///
   /// Copies x[index[r], :] to the place of each row r. If `index` (i64 [R]) is undefined, copies x[r, :].
   Kernel<void(Stream&, Out<Tensor> window, const Tensor& distances, const Tensor& runs, const Tensor& x,

@@ -44,8 +44,8 @@ struct AttentionShape {
   int64_t query_offset = 0;    // position of the first query, counted from the first key
   bool deterministic = false;  // true: backward is bitwise reproducible, which may take longer
   /// Number of documents in all sequences; 0 if `first` and `last` define arbitrary ranges, or if the documents were
-  /// not counted. If `documents` is not 0, `first` and `last` must divide each sequence into documents without gaps,
-  /// and all rows of a document must have the same range. Some backends are faster if the number is known.
+  /// not counted. If `documents` is not 0, `first` and `last` must divide each sequence into documents without gaps.
+  /// All rows of a document must then have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
   int64_t window = 0;  // a query sees no key that is `window` or more positions before the query; 0: no window
   /// Number of elements at the start of each head of v and dout that may differ from zero; 0: all elements. The
@@ -86,7 +86,7 @@ struct AttentionKernels {
   /// Merges the attention over one more block of keys into the attention over the previous keys. The previous attention
   /// is sum[T, H, C] and sum_log_sum_exp[T, H] (both acc). The attention over the block is block[T, H, C] and
   /// block_log_sum_exp[T, H] (acc). The weights of the two attentions follow from their log-sum-exps (Liu et al. 2023,
-  /// section 3). The sum of a row that saw no key of the block (-inf) does not change, even if `block` contains NaN in
+  /// section 3). A row that saw no key of the block (log-sum-exp -inf) does not change, even if `block` contains NaN in
   /// this row.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
@@ -103,7 +103,7 @@ struct AttentionKernels {
 /// sink is zero. out and dout are [T, H, C], as in AttentionKernels::forward.
 struct SinkKernels {
   /// Adds sinks[H] (acc) to attention that was computed without sinks. Multiplies out by the total probability of the
-  /// keys in the softmax with the sink, and includes the sink in log_sum_exp[T, H] (acc).
+  /// keys in the softmax with the sink. Includes the sink in log_sum_exp[T, H] (acc).
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> log_sum_exp, const Tensor& sinks)> forward;
   /// Computes the gradient of each row's sink, dsinks[T, H] (acc) = -exp(sink - log_sum_exp) <dout, out>. out and
   /// log_sum_exp are results of forward. The gradient of the sinks is the sum over rows.
@@ -228,8 +228,8 @@ struct DeltaRuleGradients {
 /// delta_norm_eps.
 struct DeltaRuleKernels {
   /// Computes out[T, H, U] and last_state[B, H, C, U] (acc), the state after the last row of each sequence. `state` is
-  /// the state before the first row; zero if undefined. If `first` is defined, the state is reset to zero before a row
-  /// whose position is first[row], the first position of its document. last_state may be `state`.
+  /// the state before the first row; zero if undefined. If `first` is defined, the state is reset to zero before the
+  /// first row of a document. The position of this row is first[row]. last_state may be `state`.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> last_state, const DeltaRuleOperands& operands,
               const SequenceRows& rows)>
       forward;

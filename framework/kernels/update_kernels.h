@@ -65,9 +65,9 @@ struct AdamwStep {
 /// Except for the signs of v, all results are bitwise identical to the results with f32 main weights.
 ///
 /// All arithmetic is in acc, and the update of main uses m and v before they are rounded. bf16 moments are rounded
-/// stochastically (base::bf16_bits_at_random). The random bits of an element are base::random_bits(rounding_key, i),
-/// where i is the index of the element in the whole parameter, modulo 2^32. The lower half is for m, and the upper half
-/// is for v.
+/// stochastically (base::bf16_bits_at_random). The random bits of an element are base::random_bits(rounding_key, i). i
+/// is the index of the element in the whole parameter, modulo 2^32. The lower 16 bits are for m, and the upper 16 bits
+/// are for v.
 struct AdamwSlice {
   Tensor main, m, v, weights, gradient;
   double weight_decay;

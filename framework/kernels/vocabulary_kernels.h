@@ -13,8 +13,8 @@ namespace hexad::kernels {
 struct EmbeddingKernels {
   /// Computes out[T, D] = table[ids[t], :]. ids are i32; the caller must check that they are in range.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& table, const Tensor& ids)> forward;
-  /// Adds the rows of dout to rows ids[t] of dtable[V, D] (acc), in the order of the tokens. A token with id -1 is
-  /// skipped, and its row is not read.
+  /// Adds row t of dout to row ids[t] of dtable[V, D] (acc), for all tokens t in order. A token with id -1 is skipped,
+  /// and its row is not read.
   Kernel<void(Stream&, Out<Tensor> dtable, const Tensor& dout, const Tensor& ids)> backward;
 
   static constexpr auto entries() {
@@ -58,8 +58,8 @@ struct SplitSoftmaxKernels {
   /// Computes statistics [3, T] (acc) from logits[T, W] (acc or bf16). Replaces logits in acc by e^(logit - m).
   Kernel<void(Stream&, Out<Tensor> statistics, Out<Tensor> logits, const Tensor& targets, int64_t first)> start;
   /// Computes losses[T] (acc; 0 for ignored tokens) from the statistics [ranks, 3, T] of all ranks. `rank` is the index
-  /// of this rank. Replaces the values that `start` has left in `logits` by scale * (softmax - onehot), or by zero
-  /// for ignored tokens or if scale is 0.
+  /// of this rank. Replaces the values that `start` has left in `logits` by scale * (softmax - onehot). For ignored
+  /// tokens, or if scale is 0, replaces them by zero.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> logits, const Tensor& statistics, int64_t rank,
               const Tensor& targets, int64_t first, double scale)>
       finish;

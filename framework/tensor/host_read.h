@@ -1,4 +1,4 @@
-// Copies of tensors between a device and the host. Reads by the host are explicit, named and counted, because each read
+// Copies of tensors between a device and the host. Every read by the host is explicit, named and counted, because it
 // may block the host.
 #pragma once
 
@@ -33,7 +33,7 @@ class HostRead {
 
  private:
   friend HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
-  /// End of the copy. Waits for the copy are recorded under the name of the read (device::HostWait).
+  /// End of the copy. A wait for the copy is recorded under the name of the read (device::HostWait).
   struct Arrival {
     std::string name;
     device::Event event;

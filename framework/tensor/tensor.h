@@ -1,4 +1,4 @@
-// Tensor: a handle to shared storage. Copies of the handle are cheap. The class has no arithmetic and no autograd.
+// Tensor: a handle to shared storage. The handle is cheap to copy. The class has no arithmetic and no autograd.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ class Tensor {
   /// Returns an uninitialised tensor in the offload memory of `device`.
   static Tensor offloaded(Shape shape, Dtype dtype, Device device);
   /// Returns an uninitialised tensor on `device.host()`, in memory that `device` reads and writes directly
-  /// (DeviceContext::host_buffer). Copies between this tensor and `device` are asynchronous.
+  /// (DeviceContext::host_buffer). A copy between this tensor and `device` is asynchronous.
   static Tensor pinned(Shape shape, Dtype dtype, Device device);
   /// Returns a tensor with the shape, strides and offset of this tensor, in the memory that begins at `storage_begin`.
   /// This memory must outlive the result. The result counts as being on `device`: like(result) allocates memory on
@@ -122,8 +122,8 @@ class Tensor {
   /// unknown. download() blocks until the copy is complete.
   void upload(const void* from) const;
   void download(void* to) const;
-  /// Copies all bytes of `other`, a contiguous tensor of the same number of bytes. Each tensor may be on the host or on
-  /// the device. The copy is in the order of `stream`, a stream of the device.
+  /// Copies all bytes of `other`, a contiguous tensor with as many bytes as this tensor. Each tensor may be on the host
+  /// or on the device. The copy is in the order of `stream`, a stream of the device.
   void copy_from(const Tensor& other, Stream& stream) const;
   /// Sets every byte of a contiguous tensor to `byte`, in the order of `stream`.
   void fill_bytes(uint8_t byte, Stream& stream) const;

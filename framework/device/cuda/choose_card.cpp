@@ -16,8 +16,8 @@ namespace {
 std::string version(int number) { return base::cat(number / 1000, ".", number % 1000 / 10); }
 
 // Requests 32 connections to the card if the environment sets no other number. Streams that share a connection can wait
-// for each other, and the default of 8 is less than the number of lanes and traffic classes. CUDA reads the environment
-// variable at its first call.
+// for each other. The default of 8 connections is less than the number of lanes and traffic classes. CUDA reads the
+// environment variable at its first call.
 void request_connections() {
   static const int done = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   static_cast<void>(done);

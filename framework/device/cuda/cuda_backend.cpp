@@ -83,10 +83,10 @@ class CudaBackend final : public Backend {
     return std::make_unique<cuda::CudaStream>(card_, blocks_, update_priority);
   }
 
-  // CUDA copies from or to ordinary (pageable) host memory only after the earlier work of the queue, and blocks the
-  // host until the copy is done. A copy of at most max_staged bytes from pageable memory avoids this wait with a
-  // staging buffer. The card reads a host_buffer() when the stream reaches the copy. The caller may write to the buffer
-  // again only after that copy, or may release the buffer and take another.
+  // CUDA copies ordinary (pageable) host memory only after the earlier work of the queue. It blocks the host until the
+  // copy is done. A copy of at most max_staged bytes from pageable memory avoids this wait with a staging buffer. The
+  // card reads a host_buffer() when the stream reaches the copy. The caller may write to the buffer again only after
+  // that copy, or may release the buffer and take another.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     cuda::ensure_card(card_->ordinal());

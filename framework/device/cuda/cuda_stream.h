@@ -30,8 +30,8 @@ class Card {
   size_t shared_memory() const { return properties_.sharedMemPerBlockOptin; }
   /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }
-  /// Reserves at least `multiprocessors` multiprocessors for communication; 0 reserves none. The number left for matrix
-  /// products is even if any are reserved, because products use multiprocessors in pairs. Throws Error(usage) if
+  /// Reserves at least `multiprocessors` multiprocessors for communication; 0 reserves none. If any are reserved, an
+  /// even number is left for matrix products, because products use multiprocessors in pairs. Throws Error(usage) if
   /// `multiprocessors` is negative, or if fewer than two multiprocessors would remain.
   void reserve(int multiprocessors);
 

@@ -24,15 +24,15 @@ class Blocks {
   /// allocation of the driver (whole_blocks.h).
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
   /// Removes a block. Returns one mark for each queue that used the block: the mark set by end_use() or, without one,
-  /// the queue's current end. Returns the marks passed to add() if no queue used the block. Blocks the host until the
-  /// marks of the queues that used the block have been passed, if the block has companions (see accompany()).
+  /// the queue's current end. Returns the marks passed to add() if no queue used the block. If the block has companions
+  /// (see accompany()), blocks the host until all queues have finished using the block.
   Marks remove(void* begin);
   /// Announces a launch in `queue` that uses the block containing the address `place`. Does nothing if no block
   /// contains it.
   void touch(const void* place, const std::shared_ptr<Queue>& queue);
   /// Declares that, until the next touch(), later work of `queue` does not use the block containing the address
-  /// `place`. The next user of the memory then need not wait for later work of `queue`, even if the block is freed
-  /// after that work was issued. Does nothing if no block contains `place` or `queue` has not used the block.
+  /// `place`. The next user of the memory then need not wait for this later work, even if it was issued before the
+  /// block is freed. Does nothing if no block contains `place` or `queue` has not used the block.
   void end_use(const void* place, const std::shared_ptr<Queue>& queue);
 
   /// Makes the CardAllocator allocate each large parameter and gradient as a whole block from now on, for libraries
@@ -48,8 +48,8 @@ class Blocks {
   /// Keeps the object `companion` alive until the block that begins at `begin` is removed.
   void accompany(void* begin, std::shared_ptr<const void> companion);
 
-  /// Records `queue` as a user of every block that is added during the lifetime of this object, such as the temporary
-  /// blocks of a kernel's launch. If Launch objects are nested, the innermost applies.
+  /// Records `queue` as a user of every block that is added during the lifetime of this object. Examples are the
+  /// temporary blocks of a kernel's launch. If Launch objects are nested, the innermost applies.
   class Launch {
    public:
     Launch(Blocks& blocks, const std::shared_ptr<Queue>& queue);

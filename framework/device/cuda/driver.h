@@ -10,9 +10,10 @@ namespace hexad::device::cuda {
 
 /// Functions of libcuda, obtained through the CUDA runtime. NCCL's registered buffers require that other processes can
 /// open the mapped pages; the pages permit this if the card supports it. The constructor makes the card current in the
-/// calling thread. It throws Error(resource) if the driver lacks a function, which the message names, or if the card or
-/// its driver has no virtual memory management. Members that are not noexcept throw Error(resource) if the driver
-/// reports an error. Any thread may call the members. The card becomes current in a thread that has no current card.
+/// calling thread. It throws Error(resource) if the driver lacks a function, which the message names. It also throws
+/// Error(resource) if the card or its driver has no virtual memory management. Members that are not noexcept throw
+/// Error(resource) if the driver reports an error. Any thread may call the members. The card becomes current in a
+/// thread that has no current card.
 class Driver {
  public:
   explicit Driver(int ordinal);

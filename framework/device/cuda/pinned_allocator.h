@@ -11,9 +11,9 @@ namespace hexad::device::cuda {
 
 /// Keeps freed blocks and reuses them. Sizes are rounded up to size classes (block_size()) and to whole pages of 4 KiB.
 /// A request reuses a freed block that is at most an eighth larger than the rounded size. Requests of slightly
-/// different sizes (routed rows) can therefore share a block. If no new block can be allocated, frees the unused blocks
-/// and tries again. While memory must not be freed (RawMemory::is_kept), uses a larger unused block instead. Only the
-/// card may access a new block, because copies of its former user may still be in flight.
+/// different sizes (routed rows) can therefore reuse the same block. If no new block can be allocated, frees the unused
+/// blocks and tries again. While memory must not be freed (RawMemory::is_kept), uses a larger unused block instead.
+/// Only the card may access an allocated block, because copies of the block's former user may still be in flight.
 class PinnedAllocator final : public Allocator {
  public:
   PinnedAllocator(std::shared_ptr<Blocks> blocks, std::shared_ptr<PinnedMemory> memory)

@@ -43,8 +43,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Queue& operator=(const Queue&) = delete;
 
   /// Permission to append launches, copies and collectives, valid during the lifetime of this object. The queue must
-  /// outlive the Handle. If a Handle exists when record() makes a mark, a later record() returns another mark, because
-  /// work may have been appended in between.
+  /// outlive the Handle. If a Handle exists when record() makes a mark, the next record() makes a new mark, because the
+  /// Handle may have appended work.
   class Handle {
    public:
     explicit Handle(Queue& queue);
@@ -61,13 +61,11 @@ class Queue : public std::enable_shared_from_this<Queue> {
   };
   Handle handle() { return Handle(*this); }
   int ordinal() const { return ordinal_; }
-  /// Returns a mark at the current end of the queue. Returns the mark of the previous call of record() or
-  /// record_timed() if that mark still exists and no Handle existed during or since that call. Otherwise, makes a new
-  /// mark.
+  /// Returns a mark at the current end of the queue. Reuses the mark of the previous call of record() or record_timed()
+  /// if this mark still exists and no Handle has existed from that call on. Otherwise, makes a new mark.
   std::shared_ptr<const DeviceMark> record();
-  /// Returns a new mark that also records the time at which the queue passes it. Does not wait. The first
-  /// passed_at() after the clock has made a new reference blocks the host until the work issued so far in the queue is
-  /// done.
+  /// Returns a new mark that also records the time at which the queue passes it. Does not wait. The first passed_at()
+  /// with a new reference of the clock blocks the host until the work issued so far in the queue is done.
   std::shared_ptr<const DeviceMark> record_timed();
   /// Makes later work of this queue wait for `event`. Blocks the host until the host's part of the event, if any, is
   /// done. A mark of another CUDA queue does not block the host, and a mark of this queue has no effect. A mark of

@@ -10,9 +10,9 @@
 
 namespace hexad::device::emulated {
 
-/// Reuses freed blocks in the order of issue, like a card's allocator. A freed block is filled with NaNs once the
-/// queues that use it have run the work that was launched before it was freed. A queue that uses the block next waits
-/// for the fill. Work that was not announced by touch() may therefore read NaNs. New blocks also contain NaNs.
+/// Reuses freed blocks in the order of issue, like a card's allocator. A freed block is filled with NaNs. The fill
+/// waits for the work that the block's queues launched before the block was freed. A queue that uses the block next
+/// waits for the fill. Work that was not announced by touch() may therefore read NaNs. New blocks also contain NaNs.
 /// Thread-safe.
 class Heap {
  public:

@@ -32,7 +32,7 @@ struct ProductWork {
   base::GemmPass pass;
   int64_t rows, inputs, outputs, groups = 1;
   // Bytes moved in addition to the operands and a result in `dtype`. The number is not 0 if the result is wider than
-  // `dtype`, or if the product is added to an existing result, which must be read.
+  // `dtype`. It is also not 0 if the product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
   double share = 1;     // share of the threads, or of a card's multiprocessors, for the product (kernels::ComputeShare)
   int64_t largest = 0;  // rows of the largest group; 0: unknown, or all groups have equally many rows
@@ -100,7 +100,7 @@ struct Issue {
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
   // Operations that must end before this operation starts. For each lane, only the last non-communication operation is
   // listed, because the lane's non-communication operations end in order. The last operation of this operation's own
-  // lane is listed only if this operation is communication, or if the host has waited for that last operation.
+  // lane is listed in two cases only: this operation is communication, or the host has waited for that last operation.
   std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
@@ -121,7 +121,7 @@ struct IssuedGroup {
 /// operation that is not communication is kept, because such operations of a lane end in order.
 class IssuesBefore {
  public:
-  /// Kind of an operation that is communication. The kind of another operation is the number of its lane.
+  /// Kind of an operation that is communication. The kind of any other operation is the number of its lane.
   static constexpr int8_t communication = -1;
 
   IssuesBefore() { last_.fill(-1); }
@@ -196,10 +196,10 @@ class IssueLog {
   void wait_on_host(const IssueMark& mark);
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
   std::shared_ptr<const IssueMark> mark(int32_t issue);
-  /// Returns a mark after the lane's last non-communication operation, and after all operations for which wait() has
-  /// made the lane wait since then. Leaves out the operations that the lane's last communication follows, if the lane
-  /// waits for this communication. Returns null if the mark would follow no operation and no part is being recorded.
-  /// The log must outlive the mark.
+  /// Returns a mark after the lane's last non-communication operation. The mark is also after all operations for which
+  /// wait() has made the lane wait since that operation was added. Leaves out the operations that the lane's last
+  /// communication follows, if the lane waits for this communication. Returns null if the mark would follow no
+  /// operation and no part is being recorded. The log must outlive the mark.
   std::shared_ptr<const IssueMark> mark_of(Lane lane);
 
   /// Records later calls (IssuePart::Call) and spans in `part`, until end_part(). `part` must be new. Before
@@ -211,7 +211,7 @@ class IssueLog {
   bool records_part() const { return part_ != nullptr; }
   /// Records a change of the memory in use in the current part, if this part counts memory (IssuePart::counts_memory).
   void record_memory(MetaAllocator& allocator, const MetaAllocator::Change& change);
-  /// Returns a mark after no operation. Waits for this mark are recorded in a part; waits for a null mark are not.
+  /// Returns a mark after no operation. A part records a wait for this mark, but not a wait for a null mark.
   std::shared_ptr<const IssueMark> mark_of_nothing() { return new_mark({}); }
   /// Function that makes call `number` of the program again and returns the event of this call.
   using CallProgram = std::function<Event(size_t number)>;
@@ -223,8 +223,8 @@ class IssueLog {
   RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {},
                       const RenamedSpans& renamed = {});
 
-  /// Call of the program inside the part that is being recorded. During the lifetime of the object, no calls to the log
-  /// are recorded in the part, because they depend on the state of the program. A repetition of the part makes the
+  /// Call of the program inside the part that is being recorded. During the lifetime of the object, the part does not
+  /// record calls to the log, because they depend on the state of the program. A repetition of the part makes the
   /// program's call again instead.
   class InnerCall {
    public:
@@ -288,7 +288,7 @@ class IssueLog {
     // Operations that the queue's next operation must wait for. The queue's latest communication already waits for
     // those in `issued_waits`. Those in `later_waits` were added after that communication.
     IssuesBefore issued_waits{}, later_waits{};
-    size_t host_waits = 0;  // the queue already waits for this many entries at the start of host_waits_
+    size_t host_waits = 0;  // number of first entries of host_waits_ for which the queue already waits
   };
   // With Host::computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }

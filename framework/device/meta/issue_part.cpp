@@ -113,7 +113,8 @@ bool IssuePart::repeatable_after(std::span<const IssuePart* const> earlier) cons
 }
 
 bool IssuePart::same_calls(const IssuePart& other) const {
-  // The number of a mark is replaced by its position in `marks`, or by 0 if a call of the program returned the mark.
+  // Replaces the number of a mark by the mark's position in `marks`. Replaces it by 0 if a call of the program returned
+  // the mark.
   const auto relative = [](const IssuePart& part, Wait wait) {
     wait.mark = wait.program < 0 ? static_cast<int64_t>(part.position_of(wait.mark)) : 0;
     return wait;

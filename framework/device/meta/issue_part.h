@@ -80,8 +80,8 @@ struct IssuePart {
   /// before the wait. Call this function after end_part(), when all events for which the part waits are done.
   void bind(std::span<const Event> events);
   /// True if the log can repeat the part after repetitions of the parts `earlier`. This requires that the part waits
-  /// only for marks that it made itself or that `earlier` made, and for events of the program's calls (bind()). It also
-  /// requires that the part did not call IssueLog::mark() for an operation that it did not add.
+  /// only for its own marks, marks of `earlier`, and events of the program's calls (bind()). It also requires that the
+  /// part did not call IssueLog::mark() for an operation that it did not add.
   bool repeatable_after(std::span<const IssuePart* const> earlier) const;
   /// True if repetitions of this part and of `other` make the same calls, apart from the names of spans. Requires that
   /// repeatable_after({}) is true for both parts.

@@ -42,7 +42,7 @@ class MetaBackend final : public Backend {
     return std::make_unique<MetaStream>(lane, run_->issues(), run_->lanes_have_threads() && lane != Lane::compute);
   }
 
-  // If any byte of the source is unknown, a copy to the host writes zeros, and a copy to the device makes all bytes of
+  // A copy to the host writes zeros if any byte of the source is unknown. A copy to the device then makes all bytes of
   // the destination unknown. A null source is host memory with unknown bytes.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;

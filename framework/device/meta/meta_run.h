@@ -29,8 +29,8 @@ class MetaRun {
   using Choose = std::function<void(std::span<int32_t> ids, const Choice& choice)>;
 
   /// Makes a run that imitates a device of kind `stands_for`. Queries about properties of the device, such as
-  /// asynchronous launches, return the properties of this kind. `routing` initialises the member `choose`. Runs on the
-  /// same thread may share `results`.
+  /// asynchronous launches, return the properties of this kind. `routing` initialises the member `choose`. Several runs
+  /// on one thread may share `results`.
   explicit MetaRun(DeviceKind stands_for, Choose routing = {},
                    std::shared_ptr<KnownResults> results = std::make_shared<KnownResults>())
       : choose(std::move(routing)), stands_for_(stands_for), results_(std::move(results)) {}

@@ -8,7 +8,7 @@ namespace hexad::device {
 
 class IssueLog;
 
-/// Runs host work immediately. Waits and marks of the lane are recorded in the run's log, if the run has a log.
+/// Runs host work immediately. Records waits and marks of the lane in the run's log, if the run has a log.
 class MetaStream final : public Stream {
  public:
   /// Makes a stream that records the waits and marks of `lane` in `log`, which may be null. `has_thread` is true if the

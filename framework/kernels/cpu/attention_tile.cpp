@@ -209,7 +209,7 @@ struct Attention {
   void forward(Arena arena) const {
     const Range all = seen(task.first_query, task.end_query);
     Forward f;
-    // Packs start at a multiple of 256 keys. No panel then extends across the end of a block.
+    // A pack starts at a multiple of 256 keys, so that no panel extends across the end of a block.
     f.origin = all.begin / attention_keys * attention_keys;
     f.count = all.end - f.origin;
     f.keys = arena.take<T>(round_up(f.count, width) * of_key.padded);
@@ -354,8 +354,8 @@ struct Attention {
                        of_key.elements);
   }
 
-  /// Computes p and ds of queries [i, i + rows) for the keys of one block, and adds the contribution of these keys to
-  /// dq. The first of these queries is row `at` of its query block.
+  /// Computes p and ds of queries [i, i + rows) for the keys of one block. Adds the contribution of these keys to dq.
+  /// The first of these queries is row `at` of its query block.
   void backward_strip(const Backward& b, int64_t i, int64_t at, int64_t rows, int64_t head, int64_t block,
                       Range here) const {
     pack_strip(b.left, p.q, of_key, i, rows, head, static_cast<T>(p.scale));

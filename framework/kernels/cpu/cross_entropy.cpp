@@ -79,8 +79,8 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
   });
 }
 
-// Returns a small number of rows, so that the logits of a block are still in the last-level cache when the gradients
-// are computed.
+// Returns the number of rows of a block. It is small, so that the logits of a block are still in the last-level cache
+// when the gradients are computed.
 int64_t block_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
 
 }  // namespace

@@ -160,7 +160,7 @@ class DeltaChunk {
   A* row(std::vector<A>& x, int64_t t) const { return x.data() + t * values_; }
   const A* row(const std::vector<A>& x, int64_t t) const { return x.data() + t * values_; }
 
-  // Replaces dS by the gradient of the state before the chunk, and adds to dlast the gradient of the logarithm of the
+  // Replaces dS by the gradient of the state before the chunk. Adds to dlast the gradient of the logarithm of the
   // chunk's whole decay.
   void state_gradient(A& dlast, const A* dr, const A* dout, const A* S, A* dS) const {
     const A whole = std::exp(sums_[n_ - 1]);

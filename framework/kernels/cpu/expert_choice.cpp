@@ -22,8 +22,8 @@ struct Scores {
   }
 };
 
-// Sets chosen[row, e] (u8 [T, E]) to 1 for the `most` rows that expert e chooses among `rows`, which are in the order
-// of their tokens.
+// Sets chosen[row, expert] (u8 [T, E]) to 1 for the `most` rows that the expert chooses among `rows`. `rows` is in the
+// order of the tokens.
 template <class A>
 void choose_for(int64_t expert, const std::vector<int64_t>& rows, int64_t most, const Scores<A>& scores,
                 uint8_t* chosen) {

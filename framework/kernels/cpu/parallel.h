@@ -16,8 +16,8 @@ void parallel_for(int64_t count, int64_t grain, void (*call)(const void* body, i
                   const void* body);
 }
 
-/// Calls body(begin, end) for pieces that cover [0, count). There are at most as many pieces as threads, and each piece
-/// has at least `grain` items if `count` is at least `grain`. Pieces depend only on `count`, `grain` and the number of
+/// Calls body(begin, end) for pieces that cover [0, count). There are at most as many pieces as threads. Each piece has
+/// at least `grain` items if `count` is at least `grain`. Pieces depend only on `count`, `grain` and the number of
 /// threads. Each piece is computed by the calling thread or by a helper. Results must not depend on the pieces or
 /// threads, so `body` must not sum across items. If there is more than one piece, parallel loops inside the body run on
 /// one thread, and `body` must not throw. Throws Error(resource) if a thread cannot be created.

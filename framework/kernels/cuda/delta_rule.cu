@@ -32,8 +32,8 @@ __device__ sum_t<D> inverse_norm(const D* x, int64_t size) {
   return 1 / sqrt(squares);
 }
 
-// Multiplies column u of the state S by the decay of row i of sequence b, or sets the column to zero if the row begins
-// a document. Returns v - k S for this column.
+// Multiplies column u of the state S by the decay of row i of sequence b. If the row begins a document, sets the column
+// to zero instead. Returns v - k S for this column.
 template <class D>
 __device__ sum_t<D> decay_column(sum_t<D>* S, const Rule<D>& r, int64_t b, int64_t i, int64_t h, int64_t u,
                                  sum_t<D> key_factor) {

@@ -1,5 +1,5 @@
 // Table of the CUDA backend's kernels. A launch checks shapes on the host and returns. No function waits for the device
-// or accesses device memory from the host, except grouped products on cards without a kernel for all groups
+// or accesses device memory from the host. Grouped products on cards without a kernel for all groups are an exception
 // (products/grouped_by_group.cpp).
 #pragma once
 

@@ -1,6 +1,6 @@
-// Copies rows to experts and back, with one warp per row (rows of a single element: with one thread per row). If the
-// addresses and strides of the rows are multiples of 16 bytes, each lane copies 16 bytes at a time, with several
-// accesses in flight.
+// Copies rows to experts and back, with one warp per row (rows of a single element: with one thread per row). Each lane
+// has several accesses in flight. An access copies 16 bytes if the addresses and strides of the rows are multiples of
+// 16 bytes.
 #include <bit>
 
 #include "framework/kernels/cuda/launch.cuh"
@@ -47,7 +47,7 @@ __device__ __forceinline__ void for_batches(int64_t count, const F& f) {
   for (int64_t first = lane_id(); first < count; first += B * warp_size) f(first);
 }
 
-/// Loads held[b] = row[first + 32 b] for all b < B with first + 32 b < count, the length of the row.
+/// Loads held[b] = row[first + 32 b] for all b < B with first + 32 b < count. `count` is the length of the row.
 template <int B, class V>
 __device__ __forceinline__ void load_batch(V (&held)[B], const V* row, int64_t first, int64_t count) {
 #pragma unroll

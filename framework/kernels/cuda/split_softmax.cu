@@ -13,7 +13,7 @@ namespace {
 constexpr int threads = 512;
 using Split = SplitSoftmaxKernels;
 
-/// The columns of the logits, of dtype L, and of the vocabulary that this rank holds.
+/// The columns of the vocabulary that this rank holds, with their logits of dtype L.
 template <class L>
 struct Columns {
   L* logits;

@@ -62,8 +62,7 @@ __global__ void __launch_bounds__(final_threads)
   if (threadIdx.x == 0) *out = static_cast<Out>(replace ? sum : static_cast<double>(*out) + sum);
 }
 
-/// Writes the sum of Term()(x) over all elements to the only element of `out`, or adds it to this element, depending on
-/// `write`.
+/// Writes the sum of Term()(x) over all elements to out[0], or adds the sum to out[0], depending on `write`.
 template <class Term>
 void total(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   constexpr int64_t smallest = 16384, max_blocks = 2048;  // minimum of per_block; maximum number of blocks

@@ -76,7 +76,7 @@ __device__ __forceinline__ void store(D* p, const Vector<D, N>& v) {
   for (int w = 0; w < words.count; ++w) reinterpret_cast<typename Words<D, N>::Word*>(p)[w] = words.at[w];
 }
 
-/// Loads a vector with a hint to evict it from the caches first, because it is not reused.
+/// Loads a vector that is not reused, with a hint to evict it from the caches before other data.
 template <int N, class D>
 __device__ __forceinline__ Words<D, N> load_words_once(const D* p) {
   Words<D, N> words;

@@ -230,8 +230,8 @@ bool aligned(const Wire& wire, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(wire.bytes) % static_cast<uintptr_t>(bytes) == 0 && wire.stride % bytes == 0;
 }
 
-/// Calls f with a value of the widest type among uint4, uint2 and D that suits the addresses and distances of the rows
-/// of bytes and of the tensor. Throws std::logic_error if the rows of bytes do not suit D.
+/// Calls f with a value of type uint4, uint2 or D. Chooses the widest type at whose multiples all rows begin, both the
+/// rows of bytes and the rows of the tensor. Throws std::logic_error if the rows of bytes do not suit D.
 template <class D, class F>
 void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
   constexpr int eight = sizeof(D) < 8 ? 8 / static_cast<int>(sizeof(D)) : 1;

@@ -58,8 +58,8 @@ struct Rule {
   int64_t key_row(int64_t t, int64_t h) const { return t * groups + h / (heads / groups); }
   bool resets(int64_t b, int64_t i) const { return first.size() > 0 && index_at(first, b * rows + i) == begin + i; }
 
-  // Multiplies the state by the decay of row i of sequence b, or sets the state to zero if the row begins a document.
-  // Returns e[U] = v - k S for the new state.
+  // Multiplies the state by the decay of row i of sequence b. If the row begins a document, sets the state to zero
+  // instead. Returns e[U] = v - k S for the new state.
   std::vector<double> decay(Matrix& S, int64_t b, int64_t i, int64_t h) const {
     const int64_t t = b * rows + i, key = key_row(t, h);
     for (double& s : S) s *= resets(b, i) ? 0 : std::exp(G(t, h));

@@ -27,8 +27,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
   });
 }
 
-// Computes dx = dresidual + r * (g * dy - n * mean(g * dy * n)) and dg, the sum of dy * n over the rows, with
-// n = x * r. r is the inverse root mean square, and g is the gain.
+// Computes dx = dresidual + r * (g * dy - n * mean(g * dy * n)) with n = x * r. Also computes dg, the sum of dy * n
+// over the rows. r is the inverse root mean square, and g is the gain.
 void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual) {
   stream.run([=] {

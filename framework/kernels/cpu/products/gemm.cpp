@@ -44,8 +44,9 @@ GemmTile part_of(const GemmTile& t, int64_t row, int64_t rows, int64_t column, i
   return p;
 }
 
-/// Halves the longer side of the tile repeatedly, and appends the parts to `tiles`. A part is not halved if its numbers
-/// of multiplications and of sums in scratch memory are within the limits, or if its longer side is too short.
+/// Halves the longer side of the tile repeatedly, and appends the parts to `tiles`. A part is not halved if its longer
+/// side is too short. It is also not halved if it needs no more multiplications, and no more sums in scratch memory,
+/// than the limits allow.
 void cut(const GemmTile& t, const Loops& loops, double limit, std::vector<GemmTile>& tiles) {
   const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > loops.depth && t.m * t.n > gemm_sums;
   const bool by_columns = t.n >= t.m;

@@ -82,7 +82,7 @@ struct Product {
   }
 
   /// Multiplies a panel of `a` by a panel of `b`. Writes the product to `rows` x `columns` elements of the result,
-  /// starting at (i, j), or adds it to them if `add` is true.
+  /// starting at (i, j). If `add` is true, adds the product to these elements instead.
   void multiply_panels(int64_t i, int64_t rows, int64_t j, int64_t columns, const T* a, const T* b, int64_t depth,
                        bool add) const {
     T* c = (narrow ? whole : static_cast<T*>(t.c.data)) + i * c_stride() + j;

@@ -48,7 +48,7 @@ struct Factors {
 };
 
 /// Part of the result that is accessed next: two cache lines in each of 32 rows. The lines are prefetched into the
-/// second-level cache, because rows whose distance is a power of two would evict each other from the first-level cache.
+/// second-level cache. In the first-level cache, rows whose distance is a power of two would evict each other.
 struct Near {
   const char* data = nullptr;
   int64_t stride = 0;  // distance between rows, in bytes
@@ -99,8 +99,8 @@ struct TermBlock {
 };
 
 /// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and `void multiply(to, from, factors,
-/// interleaved)`. multiply() must compute to = from + a b, or to = a b if from.data is null, for at least the requested
-/// rows. It must call interleaved.step() once for each step of the factors.
+/// interleaved)`. multiply() must compute to = from + a b for at least the requested rows. If from.data is null, it
+/// must compute to = a b. It must call interleaved.step() once for each step of the factors.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;

@@ -70,8 +70,8 @@ Unit bf16_unit() {
 }
 
 /// Computes a list of products, whose operands have the dtypes of `a` and `b`. The threads share the list. Products
-/// that are added to bf16 results are computed sequentially. A result does not change if a product without terms is
-/// added to it, such as the weight gradient of an expert without rows.
+/// that are added to bf16 results are computed sequentially. A product without terms, such as the weight gradient of an
+/// expert without rows, does not change the result to which it is added.
 void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& products) {
   const Unit unit = dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16 ? bf16_unit() : Unit::vector;
   if (products.empty()) return;

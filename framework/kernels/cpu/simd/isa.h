@@ -19,9 +19,9 @@ Isa machine_isa();
 /// True if the machine has x86-64-v4 and AVX-512 BF16 (the instruction that multiplies and adds pairs of bf16), and
 /// HEXAD_MAX_ISA permits their use.
 bool machine_has_dot();
-/// True if machine_has_dot() is true, and either the processor is AMD's or HEXAD_MAX_ISA is "dot". The instruction for
-/// pairs of bf16 does twice as many operations per cycle as f32 multiply-adds on AMD's processors, and the same number
-/// on Intel's processors.
+/// True if machine_has_dot() is true, and either the processor is AMD's or HEXAD_MAX_ISA is "dot". On AMD's processors,
+/// the instruction for pairs of bf16 does twice as many operations per cycle as f32 multiply-adds. On Intel's
+/// processors, it does equally many.
 bool machine_prefers_dot();
 /// True if all of these conditions hold:
 /// - The machine has x86-64-v4, AVX-512 BF16 and the matrix unit for bf16 (AMX).

@@ -100,7 +100,7 @@ class GraphMaker {
     Tensor_attributes stats;
     stats.set_name("stats").set_data_type(DataType_t::FLOAT);
     describe(stats, Id::stats, p_.heads, 1, by_token());
-    // Before version 9.26, cuDNN supports only this layout if there are no offsets.
+    // Without offsets, cuDNN supports only this layout before version 9.26.
     if (p_.documents == 0) stats.set_stride({p_.heads * p_.positions, p_.positions, 1, 1});
     auto o = options<SDPA_backward_attributes>("attention_backward").set_deterministic_algorithm(p_.deterministic);
     // Without these limits, cuDNN would reserve workspace for every document at the full length.

@@ -1,7 +1,7 @@
 // Tiles of the plain kernels, for any element type and head size. Threads multiply elements that are staged in shared
 // memory. A block of 256 threads computes 64 queries x 64 keys. Thread (y, x) of 16 x 16 computes rows y + 16 i and
-// columns x + 16 j. If a head has more than 64 elements, there is one block for each slice of 64 elements, and each
-// block computes all scores.
+// columns x + 16 j. If a head has more than 64 elements, there is one block for each slice of 64 elements. Each of
+// these blocks computes all scores.
 #pragma once
 
 #include "framework/kernels/cuda/attention/visibility.cuh"
@@ -79,7 +79,7 @@ __device__ __forceinline__ bool sees(const int2& range, int64_t key) { return ke
 
 /// Computes sums[i][c] += sum_j w(i, j) rows[j][c]. The weights are stored as [query, key]. If `Transposed` is true, i
 /// is a key and j is a query, so w(i, j) = weights[j][i]; otherwise w(i, j) = weights[i][j]. If `Masked` is true, skips
-/// pairs in which the query does not see the key, so a NaN in a masked row has no effect.
+/// pairs in which the query does not see the key. A NaN in a masked row then has no effect.
 template <bool Transposed, bool Masked, class A>
 __device__ __forceinline__ void weigh(Share<A>& sums, const Staged<A, tile_rows>& weights, const Stage<A>& memory,
                                       const int2 (&ranges)[tile_rows], int64_t first_key) {

@@ -10,8 +10,8 @@ namespace hexad::kernels::cuda {
 
 inline constexpr int tensor_warps = 4, tensor_threads = tensor_warps * warp_size;
 
-/// Rows of Width elements in shared memory. The pieces of 16 bytes in a row are permuted, so that the pieces i of eight
-/// adjacent rows are in different banks.
+/// Rows of Width elements in shared memory. The pieces of 16 bytes in a row are permuted. In eight adjacent rows, the
+/// pieces with the same index are therefore in different banks.
 template <int Width, int Height = tile_rows>
 struct alignas(16) SharedTile {
   static constexpr int pieces = Width / 8;

@@ -1,5 +1,5 @@
 // Gradients of keys and values on tensor cores. A block has 64 keys, 16 per warp. It iterates over tiles of 64 queries
-// of all heads that share the keys. Scores are computed transposed, as [key, query], so that a warp's probabilities are
+// of all heads that share the keys. Scores are computed transposed, as [key, query]. A warp's probabilities are then
 // the left operand of the sums over queries without rearrangement. See plain_backward.cu.
 #include "framework/kernels/cuda/attention/tensor.cuh"
 

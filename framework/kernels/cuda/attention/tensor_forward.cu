@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
       }
     weigh_rows(sums, scores, shared.v[buffer]);
   }
-  mma::wait();  // without keys, the copy of the queries may still write to memory that is reused below
+  mma::wait();  // if there are no keys, the copy of the queries may still write to memory that is reused below
   __syncthreads();
 
   bool nan = false;

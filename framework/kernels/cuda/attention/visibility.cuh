@@ -1,5 +1,5 @@
 // The keys that each query sees. Causality, documents, windows and lengths together give one range per query and one
-// summary per tile of queries. Kernels use the ranges and summaries to skip keys that no query sees, and to omit the
+// summary per tile of queries. Kernels use the ranges and summaries to skip keys that no query sees. They also omit the
 // mask in tiles in which every query sees every key.
 #pragma once
 

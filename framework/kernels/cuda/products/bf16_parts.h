@@ -19,8 +19,8 @@ namespace hexad::kernels::cuda {
 ///
 /// Returns false, and does not change `out`, if:
 /// - both factors are f32 and the result is not bf16;
-/// - the bf16 matrix (a factor or the result) is too small for a gain, or the f32 factors are not small compared with
-///   this matrix;
+/// - the bf16 matrix (a factor or the result) is too small for a gain;
+/// - the f32 factors are not small compared with this matrix;
 /// - cuBLASLt has no kernel, or no fast kernel, for the sizes and addresses.
 bool multiply_in_parts(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 

@@ -38,9 +38,9 @@ uint32_t alignment_of(const void* p) {
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-/// A product in the terms of cuBLASLt, which uses column-major matrices. In memory, a row-major matrix [r, c] whose
-/// rows are `stride` elements apart equals its transpose, a column-major c x r matrix with leading dimension `stride`.
-/// The product out = left right is therefore out^T = right^T left^T for cuBLASLt:
+/// A product in the terms of cuBLASLt, which uses column-major matrices. In memory, a row-major matrix [r, c] equals
+/// its transpose, a column-major c x r matrix. The stride of our rows is the leading dimension of the column-major
+/// matrix. The product out = left right is therefore out^T = right^T left^T for cuBLASLt:
 ///
 ///   our product                             | m, n, k     | A                     | B
 ///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is

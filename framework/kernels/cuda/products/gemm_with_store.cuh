@@ -20,8 +20,8 @@ constexpr bool has_sums_in_place() {
 }
 
 /// Epilogue for CUTLASS's kernels that gives the sums of each tile to `Store`. It uses no shared memory and has no
-/// source operand. `Store` is also the arguments of the epilogue. All threads of a tile call store(problem, tile, sums,
-/// thread) of `Store`. `tile` has the tile's indices (rows, columns, terms, group).
+/// source operand. A `Store` object is also the argument of the epilogue. All threads of a tile call store(problem,
+/// tile, sums, thread) of `Store`. `tile` has the tile's indices (rows, columns, terms, group).
 template <class Plain, class Store>
 struct StoringEpilogue {
   using DispatchPolicy = cutlass::epilogue::PtrArrayNoSmemWarpSpecialized;

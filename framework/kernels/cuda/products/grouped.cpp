@@ -14,9 +14,9 @@ using namespace tensor;
 namespace {
 
 // Minimum number of elements of a weight, and minimum average number of rows per group, for operands that tensor cores
-// do not support. From these sizes on, each group is a separate dense product if the card has a kernel for all groups
-// (tensor_cores::in_one_kernel) and the host has the offsets. Dense products of f32 and f64 are assumed to be faster
-// than the simple kernel (not measured).
+// do not support. From these sizes on, each group is a separate dense product. This requires that the card has a kernel
+// for all groups (tensor_cores::in_one_kernel) and that the host has the offsets. Dense products of f32 and f64 are
+// assumed to be faster than the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
 // Minimum average number of rows per group for a separate launch for each group, on cards without a kernel for all
 // groups. With fewer rows, the simple kernel computes all groups in one launch (not measured).

@@ -46,7 +46,7 @@ __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, i
 }
 
 /// Computes a tile of the product, for the lines that exist. Writes the sum over `count` terms, in order, to each
-/// out[i, j], or adds the sum to out[i, j] if `add` is true. All threads must call this function.
+/// out[i, j]. If `add` is true, adds the sum to out[i, j] instead. All threads must call this function.
 template <class Out, class D, Terms l, Terms r>
 __device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& left, const Lines<D, r>& right,
                               int64_t count, bool add, Scratch<sum_t<D>>& scratch) {
