@@ -150,7 +150,7 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     call_rule(stream, {&resident.slice(), 1}, step);
     resident.put_back(stream);
     // A device without memory that does not log operations only counts memory. Two pieces are then enough, because
-    // further pieces do not need more memory.
+    // later pieces do not need more memory.
     const device::IssueLog* log = log_of(whole.main);
     if (!whole.weights.device().has_memory() && begin > 0 && (!log || log->paused())) return;
   }

@@ -36,8 +36,9 @@ class Optimizer {
   /// parameter without a gradient is updated with a zero gradient. Collective if the rule takes matrices; the host then
   /// reads the factor.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
-  /// Updates the owned trainable weights of some parameters. Calls for all parameters, in any order, are equivalent to
-  /// step(), except for parameters whose matrices the rule takes. These are not updated. Not collective.
+  /// Updates the owned trainable weights of some parameters. Calling update() for all parameters, in any order, is
+  /// equivalent to step(), except for parameters whose matrices the rule takes. Such parameters are not updated. Not
+  /// collective.
   void update(Stream& stream, std::span<Parameter* const> parameters, const UpdateStep& step) const;
 
   /// A tensor that a checkpoint must contain. `kind` is "main" or the name of a state of the rule, such as "moment1".

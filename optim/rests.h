@@ -8,7 +8,7 @@ namespace hexad::optim {
 
 using tensor::Tensor;
 
-/// f32 main weights, stored in three flat tensors of the same length. A mark is a further bit of a main weight (defined
+/// f32 main weights, stored in three flat tensors of the same length. A mark is one more bit of a main weight (defined
 /// in framework/base/main_weight.h).
 struct Rests {
   Tensor weights;  // bf16: the weights of the model

@@ -13,7 +13,7 @@ struct BlockSizes {
   // layers/moe: number of rows of one expert for which weighted gradients are in memory at a time
   // (Experts::backward_weighted).
   int64_t expert_rows = 256;
-  // optim: number of elements of each offloaded state that are in device memory at a time.
+  // optim: number of elements of each offloaded tensor (main weights or a state) that are in device memory at a time.
   int64_t optimizer_elements = int64_t{1} << 20;
   // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks. The last piece may be smaller.
   int64_t sum_bytes = 64 << 10;

@@ -44,7 +44,7 @@ class FileWork {
   /// Returns the state of the innermost open phase; nullopt if no phase is open.
   std::optional<State> now() const;
 
-  /// Sets a function that moved() calls at its end with State::moves. Tests and injected faults use this function.
+  /// Sets a function that moved() calls at its end with State::moves. Used by tests and by injected faults.
   void on_move(std::function<void(uint64_t moves)> hook) const;
 
  private:

@@ -36,7 +36,7 @@ struct GlobalIndex {
 
 /// Returns the map for a range of the piece `region` of a tensor of shape `global`. The range begins at element `begin`
 /// of the piece. Throws std::logic_error if the runs of the piece are not evenly spaced. Uneven runs are possible only
-/// if three or more dimensions are divided, or two dimensions without dimension 0.
+/// if three or more dimensions are divided, or two dimensions other than dimension 0.
 GlobalIndex global_index(const Shape& global, const Placement::Region& region, int64_t begin);
 
 }  // namespace hexad::base

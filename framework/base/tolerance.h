@@ -32,9 +32,9 @@ inline double tolerance(Dtype dtype, int64_t reduction_length) {
 }
 
 /// Returns the permitted relative error between two runs of one training step, in units of a tensor's root mean square.
-/// It is 1024 times the number of layers times the error of a sum over the tokens of the step. A layer has products,
-/// normalisations and softmaxes. The factor 1024 is an order of magnitude above the errors of correct layouts. Wrong
-/// layouts have errors of at least 1e-3.
+/// It is 1024 times the number of layers times the error of a sum over the tokens of the step. The factor 1024 covers
+/// the products, normalisations and softmaxes of a layer. It is an order of magnitude above the errors of correct
+/// layouts. Wrong layouts have errors of at least 1e-3.
 inline double step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
   return 1024 * static_cast<double>(layers > 1 ? layers : 1) * tolerance(dtype, tokens);
 }

@@ -77,8 +77,8 @@ class Allocator {
 };
 
 /// Returns the size class of a block: `bytes` rounded up to a multiple of 1/8 of the largest power of two below
-/// `bytes`; at least 512. Above 512 bytes, at most 12.5% is wasted. Blocks of slightly different sizes, such as the
-/// rows of experts, can reuse each other's memory.
+/// `bytes`; at least 512. Above 512 bytes, at most 12.5% is wasted. Two blocks of slightly different sizes, such as the
+/// rows of two experts, can reuse each other's memory.
 int64_t block_size(int64_t bytes);
 
 /// Caches freed blocks by size class (block_size()) and reuses them. Returns the cached blocks to the system if the

@@ -23,8 +23,9 @@ struct ContestRows {
 struct DuelScore {
   int64_t contests = 0;
   double plain_seconds = 0, candidate_seconds = 0;  // mean seconds of a computation, summed over the contests
-  /// Largest error of the candidate, as a multiple of the tolerance (base::tolerance). Errors are relative to the plain
-  /// results. They are computed in the Euclidean norm of a piece of a row, or of several adjacent elements of a vector.
+  /// Largest error of the candidate, as a multiple of the tolerance (base::tolerance). An error is relative to the
+  /// plain results, in the Euclidean norm over a piece of a row. For a vector, the norm is over several adjacent
+  /// elements.
   double error = 0;
   std::string failure{};  // message of the exception that ended a contest; empty: no exception
 

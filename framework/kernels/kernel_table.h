@@ -1,8 +1,8 @@
 // A KernelTable contains pointers to the kernels of one backend. Each member is a family of kernels. Each of the
 // headers below declares several families and ends with a struct of these families. The table inherits the structs. The
 // reference, CPU and CUDA backends define each family, for example `const SwigluKernels SwigluKernels::of_cpu{...}`.
-// entries() lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables
-// iterate over these lists (framework/kernels/entries.h).
+// entries() lists the kernels of a family, and families() lists the families. The tests, and tables that wrap other
+// tables, iterate over these lists (framework/kernels/entries.h).
 #pragma once
 
 #include <tuple>

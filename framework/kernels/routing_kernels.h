@@ -195,9 +195,9 @@ struct Capacity {
 
 struct CapacityKernels {
   /// Sets the elements of ids [T, K] (i32; each token selects an expert at most once) to -1 for slots that exceed the
-  /// capacity. Depending on `rule`, keeps the slots with the highest scores [T, E] (acc; NaN counts as -infinity; the
-  /// earlier token wins a tie), or the earliest slots. Token t is in row rows[t] (i64 [T]) of ids and scores, or in row
-  /// t if `rows` is undefined. Elements that are not the id of an expert do not change.
+  /// capacity. Keeps the slots with the highest scores [T, E] (acc), or the earliest slots, depending on `rule`. A NaN
+  /// score counts as -infinity, and the earlier token wins a tie. Token t is in row rows[t] (i64 [T]) of ids and
+  /// scores, or in row t if `rows` is undefined. Elements that are not the id of an expert do not change.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity)> drop;
 
   static constexpr auto entries() { return std::tuple{Named{"drop", &CapacityKernels::drop}}; }

@@ -38,7 +38,7 @@ struct RotaryKernels {
 /// i + query_offset. If `window` is positive, the query sees only keys j > i + query_offset - window. `first` and
 /// `last` are i32 [B, S]; if they are undefined, a document is the whole sequence.
 struct AttentionShape {
-  int64_t sequences, queries, keys;  // number of sequences B; positions of q, and of k and v, per sequence
+  int64_t sequences, queries, keys;  // B; numbers of positions of q, and of k and v, per sequence
   double scale;                      // usually 1 / sqrt(C)
   bool causal = true;
   int64_t query_offset = 0;    // position of the first query, counted from the first key

@@ -74,7 +74,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Allocator> make_offload_allocator() override {
     return std::make_shared<cuda::PinnedAllocator>(blocks_, pinned_);
   }
-  // Ignores the second argument, because every lane is a separate queue.
+  // Ignores the request for a thread (the second argument), because every lane is a separate queue.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane, options_.update_queue));
   }

@@ -20,8 +20,8 @@ using Marks = std::vector<std::shared_ptr<const DeviceMark>>;
 /// uses. Thread-safe.
 class Blocks {
  public:
-  /// Adds a new block. Queues wait for `former` before they use its memory. `whole` means that the block is a separate
-  /// allocation of the driver (whole_blocks.h).
+  /// Adds a new block. A queue waits for `former` before it uses the block's memory. `whole` means that the block is a
+  /// separate allocation of the driver (whole_blocks.h).
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
   /// Removes a block. Returns one mark for each queue that used the block: the mark set by end_use() or, without one,
   /// the queue's current end. Returns the marks passed to add() if no queue used the block. If the block has companions

@@ -13,10 +13,10 @@ void use_card(int ordinal);
 /// because streams, events and memory belong to a fixed card. Ignores errors, because the following calls report them.
 void ensure_card(int ordinal) noexcept;
 
-/// Makes card `ordinal` current in the calling thread during the lifetime of this object. Calls that create events or
-/// allocate memory need an OnCard, because they use the current card. The destructor restores the thread's former card,
-/// if any. This class is needed if ranks are threads, because the thread of one rank may make such calls for another
-/// rank. Ignores errors, like ensure_card().
+/// Makes card `ordinal` current in the calling thread during the lifetime of this object. An OnCard is needed for calls
+/// that create events or allocate memory, because such calls use the current card. The destructor restores the thread's
+/// former card, if any. This class is needed if ranks are threads, because the thread of one rank may make such calls
+/// for another rank. Ignores errors, like ensure_card().
 class OnCard {
  public:
   explicit OnCard(int ordinal) noexcept;

@@ -45,7 +45,7 @@ class EmulatedBackend final : public Backend {
     return std::make_shared<EmulatedAllocator>(heap_, options_.memory_limit);
   }
   std::shared_ptr<Allocator> make_offload_allocator() override { return std::make_shared<EmulatedAllocator>(heap_); }
-  // Ignores the second argument, because every lane is a queue with its own thread.
+  // Ignores the request for a thread (the second argument), because every lane is a queue with its own thread.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }
@@ -55,7 +55,7 @@ class EmulatedBackend final : public Backend {
   }
 
   // Emulates CUDA's copies of pageable host memory. When the call returns, a copy from such memory has read its source,
-  // and a copy to such memory is complete. Copies between host_buffer() memory and the device are asynchronous.
+  // and a copy to such memory is complete. A copy between host_buffer() memory and the device is asynchronous.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     EmulatedStream& queue = emulated_stream(stream);

@@ -130,7 +130,7 @@ class IssuesBefore {
   bool contains_communication(int32_t issue) const;
   void add(int32_t issue, int8_t kind);
   void add(const IssuesBefore& others);
-  /// Returns the numbers of the operations, ascending.
+  /// Returns the operations, as their numbers in the log, ascending.
   std::vector<int32_t> sorted() const;
 
  private:

@@ -63,8 +63,8 @@ struct IssuePart {
 
   std::vector<Call> calls;
   std::vector<Span> spans;
-  std::vector<int64_t> marks;   // numbers of the marks that the part made, ascending
-  std::vector<int32_t> issues;  // numbers of the operations that the part added to the log, ascending
+  std::vector<int64_t> marks;   // IssueMark::number() of the marks that the part made, ascending
+  std::vector<int32_t> issues;  // numbers in the log of the operations that the part added, ascending
   int32_t first_span = 0;       // number of spans in the log when the part began
   /// True if the part also records changes of the memory in use. A repetition then needs the same allocators. Must be
   /// set before start_part().

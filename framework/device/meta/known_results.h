@@ -28,7 +28,7 @@ class KnownResults {
   /// Everything on which the results of a computation depend.
   struct Computation {
     std::string_view kernel;
-    std::vector<int64_t> numbers;  // sizes of operands and results, and other numbers
+    std::vector<int64_t> numbers;  // sizes of operands and results, and parameters of the kernel
     std::span<const std::byte> operand;
   };
   /// Writes the results of a computation. If the results of an equal computation are kept, copies them. Otherwise calls

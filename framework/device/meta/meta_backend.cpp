@@ -42,8 +42,8 @@ class MetaBackend final : public Backend {
     return std::make_unique<MetaStream>(lane, run_->issues(), run_->lanes_have_threads() && lane != Lane::compute);
   }
 
-  // A copy to the host writes zeros if any byte of the source is unknown. A copy to the device then makes all bytes of
-  // the destination unknown. A null source is host memory with unknown bytes.
+  // A copy to the host writes zeros if any byte of the source is unknown. In this case, a copy to the device makes all
+  // bytes of the destination unknown. A null source is host memory with unknown bytes.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     if (IssueLog* log = run_->issues()) {

@@ -12,7 +12,7 @@ namespace hexad::kernels::cuda {
 
 inline constexpr int warp_size = 32;
 
-/// Maximum numbers of blocks of a launch in x and y, and of threads of a block (CUDA programming guide, "Compute
+/// Limits of a launch: blocks in x, blocks in y, and threads of a block (CUDA programming guide, "Compute
 /// capabilities").
 inline constexpr int64_t max_blocks_x = INT32_MAX, max_blocks_y = 65535;
 inline constexpr int max_threads_of_block = 1024;

@@ -6,8 +6,8 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-// Maximum number of vectors of a row per thread, number of threads of a block for narrow rows, and maximum number of
-// threads of a block.
+// held: maximum number of vectors of a row per thread. narrow_threads: number of threads of a block for narrow rows.
+// max_threads: maximum number of threads of a block.
 constexpr int held = 8, narrow_threads = 128, max_threads = 256;
 
 template <class D, class A = sum_t<D>>

@@ -1,4 +1,4 @@
-// Statistics of routing, and the losses computed from them. Sums over tokens are divided into partial sums. The number
+// Statistics of routing, and the losses computed from them. A sum over tokens is divided into partial sums. The number
 // of partial sums depends only on the number of tokens.
 #include <limits>
 

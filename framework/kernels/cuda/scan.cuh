@@ -12,8 +12,8 @@ struct Scan {
   unsigned before, all;
 };
 
-/// Computes the prefix sums of x over a block of `Threads` threads. All threads must call this function. Sums must be
-/// below 2^32. The next call may follow without a barrier.
+/// Computes the prefix sums of x over a block of `Threads` threads. All threads must call this function. The sum over
+/// all threads must be below 2^32. The next call may follow without a barrier.
 template <int Threads>
 __device__ Scan block_scan(unsigned x) {
   constexpr int warps = Threads / warp_size;

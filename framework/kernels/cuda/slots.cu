@@ -1,5 +1,5 @@
 // Sorts slots by expert with a stable counting sort. The slots are divided into parts, one per block. First, each block
-// counts the slots of its part by expert. Sums over experts and parts then give the first row for the slots of each
+// counts the slots of its part by expert. From these counts, prefix sums give the first row for the slots of each
 // expert in each part. Finally, the blocks write their slots to these rows. If there are more experts (or pairs of a
 // chunk and an expert) than counters in a block, a radix sort is used instead.
 #include "framework/kernels/cuda/libraries/radix_sort.h"

@@ -1,4 +1,4 @@
-// Launches that announce the memory that they read and write.
+// Kernel launches that announce the memory that they read and write.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 namespace hexad::kernels::cuda {
 
 /// Tells the allocator which blocks of memory a launch reads and writes. The next user of such a block then waits for
-/// the launch. Blocks that are allocated during the launch are also announced.
+/// the launch. Also announces blocks that are allocated during the launch.
 class Touches {
  public:
   explicit Touches(Stream& stream)

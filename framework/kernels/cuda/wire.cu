@@ -125,7 +125,7 @@ __device__ float scale_of(float largest) {
 /// division, except if the result is so small that its code is zero.
 struct Divider {
   float divisor, reciprocal;
-  bool exact;  // true if no relevant remainder is a subnormal float
+  bool exact;  // false: a remainder might be a subnormal float, so a division is used
   __device__ explicit Divider(float divisor_)
       : divisor(divisor_), reciprocal(1 / divisor_), exact(divisor_ >= 0x1p-80f && divisor_ <= 0x1p80f) {}
   __device__ float operator()(float x) const {

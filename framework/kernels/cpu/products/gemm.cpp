@@ -27,7 +27,7 @@ Loops loops_of(Unit unit) {
   return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
 }
 
-// Minimum average number of tiles per thread if there are several threads, so that threads that finish early take more
+// Minimum average number of tiles per thread if there are several threads. Threads that finish early can then take more
 // tiles. There are fewer tiles if the tiles would otherwise be too small.
 constexpr int64_t tiles_per_thread = 4;
 

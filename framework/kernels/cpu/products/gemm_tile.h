@@ -38,7 +38,7 @@ struct GemmTile {
 /// Numbers of terms that are added in one chain. A sum of up to gemm_depth terms is a single chain. Each chain of a
 /// longer sum has about gemm_chain terms.
 inline constexpr int64_t gemm_chain = 256, gemm_depth = 512;
-/// Numbers of rows of a and of columns of b that are packed at a time.
+/// Number of rows of `a`, and number of columns of `b`, that are packed at a time.
 inline constexpr int64_t gemm_rows = 84, gemm_columns = 512;
 /// Maximum number of elements of a tile that has a bf16 result and more than one block of k. Such a result is summed in
 /// scratch memory.

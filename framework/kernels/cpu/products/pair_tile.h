@@ -1,6 +1,6 @@
-// One tile of a bf16 product on one thread. Its instructions multiply and add pairs of terms, in the matrix unit (AMX)
-// or in the vector unit (AVX-512 BF16). The code is always compiled, but runs only on machines that have these
-// instructions (simd/isa.h).
+// One tile of a bf16 product on one thread. The product uses instructions that multiply and add pairs of terms, in the
+// matrix unit (AMX) or the vector unit (AVX-512 BF16). The code is always compiled, but runs only on machines that have
+// these instructions (simd/isa.h).
 //
 // An element of c is a sum in a fixed order. AVX-512 BF16 adds pairs sequentially. AMX adds groups of 32 terms; the
 // unit determines the order within a group. An element does not depend on other rows or columns, or on the division of

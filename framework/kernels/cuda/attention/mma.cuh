@@ -61,7 +61,7 @@ __device__ __forceinline__ void copy(void* to, const void* from, bool wanted) {
                  : "memory");
   }
 }
-/// Waits for this thread's copies. Copies of other threads also require a barrier.
+/// Waits for this thread's copies. To wait for the copies of other threads, a barrier is also required.
 __device__ __forceinline__ void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace hexad::kernels::cuda::mma

@@ -19,8 +19,8 @@ enum class Along : uint8_t { rows, columns };
 
 constexpr Along other(Along along) { return along == Along::rows ? Along::columns : Along::rows; }
 
-/// The parts to arrange, in this order: 0 is hi, 1 is mid, 2 is lo. of_left and of_right are for two f32 factors: the
-/// product of the arranged parts is hi * hi + hi * mid + mid * hi.
+/// The parts to arrange: at[i] is the part in place i. 0 is hi, 1 is mid, 2 is lo. of_left and of_right are for two f32
+/// factors: the product of the arranged parts is hi * hi + hi * mid + mid * hi.
 struct Order {
   int at[parts];
 };

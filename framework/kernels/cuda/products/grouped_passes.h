@@ -22,8 +22,8 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
 void weight_gradient_bf16(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
                           Write write);
 
-/// Function that computes GroupedSwigluKernels::forward in one launch. In addition to the conditions above, the width
-/// of `activated` must be a multiple of swiglu_columns. `weights` may be undefined.
+/// Function that computes GroupedSwigluKernels::forward in one launch. In addition to the conditions of namespace
+/// tensor_cores, the width of `activated` must be a multiple of swiglu_columns. `weights` may be undefined.
 using SwigluForward = void (*)(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
                                const Tensor& w, const Tensor& offsets, const Tensor& weights);
 inline constexpr int64_t swiglu_columns = 128;

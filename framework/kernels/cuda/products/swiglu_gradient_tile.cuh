@@ -22,10 +22,10 @@ struct SwigluGradientTile {
   int64_t existing;  // number of the group's rows from the tile's first row on; may exceed `rows`
 };
 
-/// Stores the tile. sums(i) are the thread's sums of the gradient of the activation, at place_of_sum(thread, i, 128).
-/// The 128 threads of a warp group must call this function, each with its index `thread`. The sums are rounded to bf16
-/// first, so that the results equal the results of separate kernels. The threads of a quad exchange words so that each
-/// thread loads and stores 16 adjacent bytes.
+/// Stores the tile. sums(i) is the thread's sum at place_of_sum(thread, i, 128), an element of the gradient of the
+/// activation. The 128 threads of a warp group must call this function, each with its index `thread`. The sums are
+/// rounded to bf16 first, so that the results equal the results of separate kernels. The threads of a quad exchange
+/// words so that each thread loads and stores 16 adjacent bytes.
 template <class Sums>
 __device__ __forceinline__ void store_swiglu_gradient_tile(const SwigluGradientTile& tile, const Sums& sums,
                                                            int thread) {

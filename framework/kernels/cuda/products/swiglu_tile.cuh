@@ -18,9 +18,9 @@ struct SwigluTile {
   int64_t existing;                  // number of the group's rows from the tile's first row on; may exceed `rows`
 };
 
-/// Stores the tile. sums(i) are the thread's sums, at place_of_sum(thread, i, 256), of a product with 128 columns of
-/// gate, followed by 128 columns of up. The threads of a quad exchange words so that each thread stores 16 adjacent
-/// bytes. The 256 threads of two warp groups must call this function, each with its index `thread`.
+/// Stores the tile. sums(i) is the thread's sum at place_of_sum(thread, i, 256). The product has 128 columns of gate,
+/// followed by 128 columns of up. The threads of a quad exchange words so that each thread stores 16 adjacent bytes.
+/// The 256 threads of two warp groups must call this function, each with its index `thread`.
 template <class Sums>
 __device__ __forceinline__ void store_swiglu_tile(const SwigluTile& tile, const Sums& sums, int thread) {
   using D = __nv_bfloat16;
