@@ -19,15 +19,14 @@ class CoreWatch {
   long taken_ = 0;
 };
 
-/// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. Does not
-/// spin while other threads need the core, because the awaited thread may be one of them. This requires that they also
-/// needed the core at the end of the last spin. Not thread-safe.
+/// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. A spin
+/// is skipped if other threads need the core, because the awaited thread may be one of them. It is skipped only if they
+/// also needed the core when the last spin reached its limit. Not thread-safe.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
-  /// Calls ready() until it returns true or the time limit has passed. Calls ready() only once if other threads need
-  /// the core now. This requires that they also needed the core at the end of the last spin that reached the limit.
+  /// Calls ready() until it returns true or the time limit has passed. Calls ready() only once if the spin is skipped.
   /// Returns the last result of ready().
   template <class Ready>
   bool until(const Ready& ready) {

@@ -17,7 +17,7 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// Appends host work. If the work throws, later work is skipped, and waits for events that are recorded later rethrow
+  /// Appends host work. If the work throws, later work is skipped. A wait for an event that is recorded later rethrows
   /// the exception. An inline stream throws the exception directly. The queue of a device does not accept host work and
   /// throws std::logic_error.
   virtual void run(std::function<void()> work) = 0;

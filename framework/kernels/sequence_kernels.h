@@ -145,8 +145,9 @@ struct CausalConvGradients {
 /// All three tensors have the same dtype.
 struct CausalConvKernels {
   /// Computes out[t, n] = silu(sum over j < W of weight[n, W - 1 - j] * x[t - j, n]). The sum includes only rows of the
-  /// same document, which begins at position first[t] (i32 [T]; undefined: all earlier rows). before[B, W - 1, N]
-  /// contains the rows before the first row of each sequence. If `before` is undefined, these rows are zero.
+  /// document of row t, which begins at position first[t] (i32 [T]). If `first` is undefined, the sum includes all
+  /// earlier rows. before[B, W - 1, N] contains the rows before the first row of each sequence. If `before` is
+  /// undefined, these rows are zero.
   Kernel<void(Stream&, Out<Tensor> out, const CausalConvOperands& operands, const SequenceRows& rows)> forward;
   /// Computes dx, and also dbefore if it is defined. Adds the gradient of the weight to dweight [N, W] (acc).
   Kernel<void(Stream&, Out<CausalConvGradients> gradients, const Tensor& dout, const CausalConvOperands& operands,

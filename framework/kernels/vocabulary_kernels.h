@@ -26,9 +26,9 @@ struct EmbeddingKernels {
 /// Softmax cross-entropy over rows of logits [T, V] (acc, or bf16 if acc is f32). Tokens with target -1 are ignored.
 struct CrossEntropyKernels {
   /// Computes losses[T] (acc; 0 for ignored tokens) and dlogits[T, V] = scale * (softmax - onehot) from targets[T]
-  /// (i32). dlogits is zero for ignored tokens, and zero if scale is 0. dlogits may be the same tensor as logits. It
-  /// has any floating dtype if the logits are acc, and is bf16 if the logits are bf16. An undefined dlogits is not
-  /// computed.
+  /// (i32). dlogits is zero for ignored tokens, and zero if scale is 0. dlogits may be the same tensor as logits.
+  /// dlogits has any floating dtype if the logits are acc, and is bf16 if the logits are bf16. An undefined dlogits is
+  /// not computed.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;

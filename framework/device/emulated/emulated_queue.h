@@ -18,8 +18,8 @@ namespace hexad::device::emulated {
 
 class Heap;
 
-/// A queue of launched work, owned by shared_ptr. Any thread may launch. If work fails, later launches and waits for
-/// later marks throw its error.
+/// A queue of launched work, owned by shared_ptr. Any thread may launch. If work fails, each later launch, and each
+/// wait for a later mark, throws its error.
 class Queue {
  public:
   /// Starts the thread of the queue. About a quarter of the launched operations start after a random delay below 300

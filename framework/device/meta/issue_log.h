@@ -196,7 +196,7 @@ class IssueLog {
   void wait_on_host(const IssueMark& mark);
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
   std::shared_ptr<const IssueMark> mark(int32_t issue);
-  /// Returns a mark after the lane's last non-communication operation. The mark is also after all operations for which
+  /// Returns a mark after the lane's last non-communication operation. The mark also follows all operations for which
   /// wait() has made the lane wait since that operation was added. Leaves out the operations that the lane's last
   /// communication follows, if the lane waits for this communication. Returns null if the mark would follow no
   /// operation and no part is being recorded. The log must outlive the mark.

@@ -204,7 +204,7 @@ struct Product {
     copy(c, t.c.stride, corner, strip, factors.rows, columns);
   }
 
-  /// Multiplies. Prefetches `near` during the multiplication if near.data is not null.
+  /// Multiplies the factors. Prefetches `near` during the multiplication if near.data is not null.
   void multiply(const Sums& to, const Sums& from, const Factors& factors, const Near& near) {
     interleaved.begin(factors.steps(), near);
     Unit::multiply(to, from, factors, interleaved);
