@@ -79,7 +79,7 @@ class Checkpoint : public testing::Test {
   const Model blocks = [this](Tape& t, const Value& x) {
     return recomputed(t, recomputed(t, x, a.segment()), b.segment());
   };
-  // Both blocks are inside one more segment, so the recomputation contains recomputed segments.
+  // Both blocks are segments inside an outer segment, so the recomputation contains recomputed segments.
   const Model nested = [this](Tape& t, const Value& x) {
     return recomputed(t, x, [this](Tape& inner, std::span<const Value> in) {
       return std::vector<Value>{recomputed(inner, recomputed(inner, in[0], a.segment()), b.segment())};

@@ -142,8 +142,8 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
   EXPECT_NEAR(values_of(got.loss)[0], sum, tolerance(Dtype::f64, 18) * 10);
 }
 
-// Computes the same loss in three dtypes. The bf16 run uses a rounded copy of the logits' gradient, or has logits in
-// bf16, too.
+// Computes the same loss in three dtypes. bf16 runs twice: with a rounded copy of the gradient of f32 logits, and with
+// bf16 logits.
 TEST(CrossEntropyLoss, F32AndBf16AgreeWithF64) {
   Lab lab;
   const Tensor x = lab.randn({7, 4}, Dtype::bf16), w = lab.randn({9, 4}, Dtype::bf16);

@@ -185,8 +185,8 @@ TEST(Parameter, HoldingWeightsDoesNotWait) {
   reader->synchronize();
 }
 
-// Storage that keeps the gradients of `all` in the rows of `memory`. The only contribution of a micro-batch to a
-// gradient is written to `single`.
+// Storage that keeps the gradients of `all` in the rows of `memory`. If a micro-batch contributes only once to a
+// gradient, the contribution is written to `single`.
 class SharedGradients final : public GradientStorage {
  public:
   SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)

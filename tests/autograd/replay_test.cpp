@@ -1,4 +1,4 @@
-// Replay of a tape step by step, by ops, and with delayed gradients of weights.
+// Replay of a tape: step by step, started by ops, and with delayed gradients of weights.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -163,8 +163,8 @@ TEST_F(TapeTest, GradientForAReplayedOpThrows) {
   }
 }
 
-// Uses an op twice. Its pullback passes column sums of dout to the weight pullback of the same use, as RMSNorm passes
-// partial sums of its gain's gradient.
+// Uses an op twice. Its pullback passes column sums of dout to the weight pullback of the same use. RMSNorm passes
+// partial sums of its gain's gradient in this way.
 TEST_F(TapeTest, PullbackSavesTensorsForTheWeightPullbackOfItsUse) {
   Parameter& w = lab.parameter({4});
   const auto& k = kernels::kernels(lab.context);

@@ -24,8 +24,8 @@ submit() {
   HEXAD=$HEXAD "$scripts/$1.sbatch" "${variants[@]}" tiny.yaml checkpoint.resume=none
 }
 
-# `end_elastic SIGNAL...`: starts elastic.sbatch with a fake elastic.sh that ends with 75 on SIGUSR1, sends the signals to
-# the script, and prints its exit code. If $handler is empty, the signal kills elastic.sh.
+# `end_elastic SIGNAL...`: starts elastic.sbatch with a fake elastic.sh that ends with 75 on SIGUSR1. Sends the signals
+# to elastic.sbatch, and prints the exit code of elastic.sbatch. SIGUSR1 kills elastic.sh if $handler is empty.
 handler='trap "sleep 0.5; exit 75" USR1'
 end_elastic() {
   printf '#!/bin/bash\n%s\ntouch started\nwhile :; do sleep 0.1; done\n' "$handler" >elastic.sh

@@ -180,8 +180,8 @@ test_bytes_that_are_not_text_are_refused_with_file_and_byte() {
   expect 0 prepare 0.1 bytes --binary
 }
 
-# `expect_bytes_in_dataset FILE`: expects the ids of the dataset to be the bytes of FILE, its only document, and one id
-# for the end of the document.
+# `expect_bytes_in_dataset FILE`: expects the ids of the dataset to be the bytes of FILE, and one id for the end of the
+# document. FILE is the only document.
 expect_bytes_in_dataset() {
   local tokens
   # The header of a dataset has 96 bytes, with the number of tokens from byte 16 on. Ids of two bytes follow.

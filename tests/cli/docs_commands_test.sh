@@ -66,7 +66,7 @@ follow() {
 
 test_commands_of_the_pages_work() {
   local current_page=""
-  # Uses a subshell, so that a damaged table does not end the test before its message is shown.
+  # Uses a subshell, so that the message is shown even if a damaged table ends the check.
   (check_command_table) >differences ||
     failed "the pages and docs_commands.txt differ, expected an entry for each line: $(cat differences)"
   make_desk

@@ -146,8 +146,8 @@ test_an_answer_ends_with_the_turn() {
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0
   expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data train.steps=100 \
     checkpoint.every=0 optim.schedule=constant
-  # The prompt has the same ids as the chat below. Without a chat form, the model continues after the end of a line, which
-  # ends a turn in the form `plain`.
+  # The prompt has the same ids as the chat below. In the chat form `plain`, the end of a line ends a turn. Without a
+  # chat form, the model continues after the end of a line.
   expect 0 "$HEXAD" generate run --prompt $'user: user\nassistant: ' --max-tokens 30 --temperature 0 --json
   expect_text out '"stop": "max_tokens"'
   text=$(text_of_result)

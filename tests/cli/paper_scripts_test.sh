@@ -288,8 +288,8 @@ test_mpmoe_prints_memory_by_part() {
   expect_equal "$(awk '$1 == "GPT-S" { print $2, $4, $5, $6, $7, $9, $10, $11, $13, $14, $15, $17, $18 }' out)" \
     "512 5.0 30.0 4.0 0.5 12.7 75.9 11.4 78.7 13.1 8.2 50% 25%
 1024 5.0 30.0 4.0 0.5 12.7 75.9 11.4 64.9 21.6 13.5 50% 50%"
-  # With 512 tokens, 34.5 MB exceed the 20.4 MB of equations 2 and 3 by 69%. The speed is 12 x 1024 x 768 x 3072 FLOPs in
-  # 0.5 s.
+  # With 512 tokens, the measured 34.5 MB exceed the 20.4 MB of equations 2 and 3 by 69%. The speed is 12 x 1024 x 768 x
+  # 3072 FLOPs in 0.5 s.
   expect_text out "largest deviation from equations 2 and 3 69%" "58.0 GFLOP/s"
   sed -i '/B=1024/d' kept/rows
   expect 0 memory
@@ -344,8 +344,8 @@ STAND_IN
 }
 
 # m is the number of tokens. With m = 8 and m = 16, two groups of experts take longer than one group. The paper's
-# condition on products fails with m = 8, and its condition on communication fails with m = 16. From m = 32 on, two groups
-# take three quarters of the time of one group, but the simulator predicts this only from m = 64 on.
+# condition on products fails with m = 8, and its condition on communication fails with m = 16. From m = 32 on, two
+# groups take three quarters of the time of one group. The simulator predicts this only from m = 64 on.
 test_eps_shows_where_groups_pay() {
   copy_scripts
   printf '%s\n' '#!/bin/bash' 'echo products >>"$STARTS"' 'for run in 1 2; do' \

@@ -168,8 +168,8 @@ STAND_IN
   expect_text err "has rows of other settings: layers 60, seed 1"
 }
 
-# Makes a copy of the scripts, with fake versions of the testbeds and the programs. The fourth start of the measuring
-# program, the second start that measures, fails in the middle of its second layer. O1 takes half of the baseline's
+# Makes a copy of the scripts, with fake versions of the testbeds and the programs. The measuring program fails at its
+# fourth start, which is the second that measures, in the middle of the second layer. O1 takes half of the baseline's
 # time. Chunks take a quarter more or less than O1.
 test_monta_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
@@ -224,8 +224,8 @@ STAND_IN
   expect 0 monta
   expect_equal "$(sort starts | uniq -c | tr -s ' \n' ' ')" " 2 profiled 5 started "
   expect_text out "measured:  5 layers before" "predicted: 8 layers; sha256 $(cat sealed)"
-  # In row 1 of the paper's table, each rank has whole experts, expert parallelism spans both nodes, and only combine
-  # has an all-gather. In row 2, dispatch and combine each have an all-gather.
+  # In row 1 of the paper's table, each rank has whole experts, and expert parallelism spans both nodes. Only combine
+  # has an all-gather in row 1. In row 2, dispatch and combine each have an all-gather.
   grep -qF 'tp=8,ep=2,etp=1,parallel.order=tp-cp-dp-ep-pp' kept/rows || failed "kept/rows has no layer of row 1"
   table() {
     awk -v part="$1" -v row="$2" '$1 == "25mbit:200mbit" && $2 == row && $3 == part && $4 == 8 && $5 == 1048576 &&
@@ -378,7 +378,7 @@ test_mesh_step_prints_its_stored_rows() {
   [ "$(wc -l <stored)" -eq 16 ] || failed "docs/reports/traces/mesh-step.txt has $(wc -l <stored) rows of the table, expected 16"
   tr -s ' ' <out >printed
   while IFS= read -r line; do expect_text printed "$line"; done <stored
-  # The rank's thread waits 2.794 s for ep on slow links, of a step of 6.363 s.
+  # On slow links, the rank's thread waits for ep during 2.794 s of a step of 6.363 s.
   grep -qE '^ep2,zero0 plain +41% +35% +14% +4% +-11%$' out || failed "the shares of plain by class are missing or wrong: $(cat out)"
   # A schedule that was not measured on both links cannot be compared.
   sed -i -E '/^ep2,zero1,(40gbit\t[0-9]+\tplain|200mbit\t[0-9]+\tn4)\t/d' rows
@@ -459,7 +459,8 @@ test_shadow_compares_times_and_bytes() {
     failed "the row of the layer is missing or wrong: $(cat out)"
 }
 
-# On two nodes, ranks 0 to 3 and 4 to 7: an EP group has a rank of each pair, and half of its ranks are on the other node.
+# Ranks 0 to 3 are on one node, and ranks 4 to 7 on another. Each EP group has one rank of each tensor-parallel pair, so
+# half of its ranks are on each node.
 test_parm_placements_print_traffic_between_nodes() {
   local layer=M=512,H=256,B=256,E=4,k=1,tp=2,etp=2,ep=4 schedule
   for schedule in 'baseline 0.5 0.5' 's1 0.25 0.25' 's2 0.2 0.25'; do

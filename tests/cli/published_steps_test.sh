@@ -5,7 +5,7 @@
 
 bench=$(cd "$(dirname "$0")/../../tools/bench" && pwd)
 
-# Writes a program `fake` that predicts $1 tokens per second for every recipe, and fails for recipes whose file matches $2.
+# Writes a program `fake` that predicts $1 tokens per second, but fails for recipes whose file name matches $2.
 predict() {
   cat >fake <<FAKE
 #!/usr/bin/env bash

@@ -12,7 +12,7 @@ both() {
   done
 }
 
-# Makes a dataset of bytes, another dataset with its own tokenizer, and a recipe for the first.
+# Makes a dataset of bytes, another dataset with its own tokenizer, and a recipe for the dataset of bytes.
 make_data() {
   seq 1 2000 | sed '0~10a\\' >numbers.txt
   expect 0 "$HEXAD" prepare --input numbers.txt --output data --tokenizer bytes --split blank_lines --heldout 0.1

@@ -5,7 +5,7 @@
 dense=(model.moe.experts=0 model.mlp_hidden=16)
 start=dense/checkpoints/step-00000006
 
-# Trains a dense model, and one step of a run that continues with its weights.
+# Trains a dense model. Then trains one step of a run that starts with the weights of this model.
 train_dense() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=dense "${dense[@]}"
   expect 0 "$HEXAD" train tiny.yaml run.dir=before train.steps=1 train.init_from=$start "${dense[@]}"

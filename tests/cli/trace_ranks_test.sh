@@ -9,8 +9,8 @@ traced() {
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
 }
 
-# Prints lines "RANK STEP SHARE". SHARE is the fraction of a step's time in which the rank's row "host" has no span
-# except the span of the step itself.
+# Prints lines "RANK STEP SHARE". SHARE is the fraction of a step's time in which the rank's row "host" has only the
+# span of the step itself.
 uncovered() {
   awk '
     function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }
@@ -24,8 +24,8 @@ uncovered() {
     END { close_step() }'
 }
 
-# `expect_covered RANKS`: expects the spans of each rank to leave at most 3% of a step uncovered, in the median over its
-# steps. In single steps, a rank may lose its core between two spans.
+# `expect_covered RANKS`: expects the spans of each rank to leave at most 3% of a step uncovered, in the median over the
+# rank's steps. In single steps, a rank may lose its core between two spans.
 expect_covered() {
   uncovered >shares
   [ "$(wc -l <shares)" -ge $((9 * $1)) ] || failed "steps are missing in the trace: $(cat shares)"

@@ -22,8 +22,8 @@ using device::DeviceContext;
 
 const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
-// Numbers of transfers so far whose data begins in card memory. `on_cards` counts the transfers whose data is entirely
-// in memory that the card can access, and `elsewhere` counts the rest.
+// Counters of the transfers whose data begins in card memory. `on_cards` counts the transfers whose data is entirely in
+// memory that the card can access, and `elsewhere` counts the rest.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;
 
 // Makes a plan. Expects that planning does not write to `op.out`, whose card memory the host cannot access without the

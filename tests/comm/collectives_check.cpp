@@ -207,7 +207,7 @@ void check_split(const ProcessGroup& world) {
   EXPECT_EQ(expected[parity->rank()], world.rank());
   EXPECT_EQ(parity->traffic(), TrafficClass::ep);
   EXPECT_EQ(parity->name(), "parity");
-  // An urgent group has the same ranks.
+  // An urgent group has the ranks of the group that made it.
   const auto urgent = parity->urgent("urgent");
   EXPECT_EQ(urgent->all_gather_values(mine, context), expected);
   EXPECT_EQ(urgent->traffic(), TrafficClass::ep);

@@ -1,4 +1,4 @@
-// Checks for every kind of group, on tensors of a device. The sums of their data are exact in every dtype.
+// Checks of groups of every kind, on tensors of a device. The sums of their data are exact in every dtype.
 #pragma once
 
 #include "parallel/comm/process_group.h"

@@ -37,8 +37,8 @@ struct Wires {
   std::map<int, std::vector<Transport::Note>> notes;                  // by receiver
 };
 
-/// Slow and unfair network. The network delivers the messages of each pair and tag in order, but only at random polls,
-/// or only at every `polls`-th poll if `polls` is above 0.
+/// Slow and unfair network. Delivers the messages of each pair of ranks and tag in order, but only at random polls.
+/// Delivers only at every `polls`-th poll if `polls` is above 0.
 class LoopbackTransport final : public Transport {
  public:
   LoopbackTransport(std::shared_ptr<Wires> wires, int rank, int size, uint64_t polls = 0)

@@ -158,7 +158,7 @@ TEST(NcclGroup, BlocksStreamsButNotTheHost) {
 }
 
 // A rank frees the input of a running operation. The stream of the memory's next owner waits until the operation has
-// read the memory. The operation's event does not own the memory, because the events of a pipeline would then keep all
+// read the memory. The operation's event does not own the memory. Otherwise, the events of a pipeline would keep all
 // tensors that the pipeline sends in a step.
 TEST(NcclGroup, ReadsMemoryFreedInFlight) {
   with_cards(2, [](const CardWorld& w) {

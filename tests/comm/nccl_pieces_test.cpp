@@ -67,8 +67,8 @@ TEST(StreamPriorities, FollowThePrioritiesOfTheClasses) {
 
 constexpr int h100 = 132;  // multiprocessors
 
-// Returns the traffic of a pipeline stage that spans several nodes, under ZeRO-3. Its experts are placed inside nodes
-// and across nodes.
+// Returns the traffic of a pipeline stage that spans several nodes, under ZeRO-3. The stage has ep groups inside nodes
+// and ep groups across nodes.
 std::vector<GroupTraffic> traffic_of_a_stage() {
   using enum TrafficClass;
   return {{.traffic = control, .across_nodes = true},

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process, each with a device of the CUDA test double, and their groups on the NCCL test
+// Ranks that are threads of one process, each with a device of the CUDA test double. Their groups use the NCCL test
 // double.
 #pragma once
 

@@ -97,7 +97,7 @@ TEST(Plan, MessagesToAnotherNodeReachDifferentRanksInEachStep) {
   const std::vector<int64_t> rows(ranks, 10);
   const Tensor t = Tensor::zeros({80, 4}, Dtype::f32, context), u = Tensor::zeros({80, 4}, Dtype::f32, context);
   for (const auto& node_of : {+[](int r) { return r / of_a_node; }, +[](int r) { return r % 2; }}) {
-    // Numbers of messages, by receiver and by position among the sender's messages to the other node.
+    // Counts of messages, by receiver and by position among the sender's messages to the other node.
     std::map<std::pair<int, size_t>, int> received;
     for (int r = 0; r < ranks; ++r) {
       const MessagePlan plan =

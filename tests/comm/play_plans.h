@@ -19,8 +19,8 @@ using base::Philox;
 using base::Purpose;
 
 /// Executes the plans of all ranks without a network. `seed` determines the order in which ranks continue. Each rank
-/// executes one round at a time, and receives a round only once all of its messages have arrived. Therefore, the test
-/// fails if a plan needs several rounds in flight.
+/// executes one round at a time. A rank receives a round only once all messages of the round have arrived. Therefore,
+/// the test fails if a plan needs several rounds in flight.
 inline void play(std::vector<MessagePlan>& plans, uint64_t seed) {
   const Philox random(seed, Purpose::shuffle, "plan");
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> wires;  // by (sender, receiver)

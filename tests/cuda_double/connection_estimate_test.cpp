@@ -1,6 +1,6 @@
-// Compares the estimate of NCCL's memory with the memory that the NCCL test double takes, for training runs in several
-// layouts, on one node and on two nodes, before and after a step. The double counts connections. The estimate comes
-// from a formula, on the meta device.
+// Compares the estimate of NCCL's memory with the memory that the NCCL test double takes. The training runs have
+// several layouts, on one node and on two nodes. The memory is compared before and after a step. The double counts
+// connections. The estimate comes from a formula, on the meta device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ TEST_P(ConnectionEstimate, IsWithinOnePercentOfTheMemoryCountedByTheDouble) {
   });
 }
 
-// Layouts whose groups span both of two nodes, and layouts whose groups are inside a node.
+// Layouts whose groups span both nodes, and layouts whose groups are inside one of the two nodes.
 class ConnectionEstimateOfNodes : public testing::TestWithParam<Case> {};
 
 TEST_P(ConnectionEstimateOfNodes, IsWithinOnePercentBeforeAndAfterAStep) {

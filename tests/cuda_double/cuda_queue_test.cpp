@@ -1,5 +1,5 @@
-// Tests marks in a queue. Other queues can wait for a mark. record() returns the previous mark again if no work was
-// appended since this mark and no thread has a handle of the queue.
+// Tests marks in a queue. Other queues can wait for a mark. record() returns the previous mark again under two
+// conditions: no work was appended since this mark, and no thread has a handle of the queue.
 #include "framework/device/cuda/queue.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Groups over NCCL gather the counts of routing on the devices. The routing plan is the same as with counts that the
-// host exchanges, and each rank reads the counts of all ranks once.
+// host exchanges. Each rank reads the counts of all ranks once.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/self_group.h"

@@ -115,9 +115,8 @@ TEST(HostWaits, StepOfOneRankUnderMemoryReuseReadsTheCountsOnceALayer) {
       expected);
 }
 
-// Expects that each rank waits once more if passes are measured, because the rank must relate the card's times to the
-// host's times. In a slow step, a rank may wait twice instead of once, because the card's clock gets a new reference
-// after 16 s.
+// Expects that each rank waits once more if passes are measured, to relate the card's times to the host's times. A rank
+// may wait twice more in a step of over 16 s, because the card's clock then gets a new reference.
 void expect_one_more_if_measured(int ranks, const std::vector<std::string>& overrides) {
   const StepCounts plain = second_step(ranks, overrides);
   StepCounts measured = second_step(ranks, overrides, true);

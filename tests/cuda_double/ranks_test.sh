@@ -4,8 +4,8 @@
 
 small=(train.steps=2 batch.global=4 batch.micro=1 model.context=8)
 
-# `same_losses NAME key=value...` expects two ranks on the double, with these overrides, to have the same losses as one
-# rank on the CPU without them.
+# `same_losses NAME key=value...` expects two ranks on the double to have the losses of one rank on the CPU. Only the
+# two ranks have the overrides.
 same_losses() {
   HEXAD_DEVICE=cpu expect 0 "$HEXAD" train tiny.yaml "${small[@]}" run.dir="$1.one"
   expect 0 ranks 2 train tiny.yaml device=cuda "${small[@]}" run.dir="$1" "${@:2}"

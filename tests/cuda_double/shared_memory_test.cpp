@@ -29,7 +29,7 @@ class SmallSharedMemory : public ::testing::Test {
   device::DeviceContext context_{{.kind = device::DeviceKind::cuda}};
 };
 
-// On these cards, the kernel whose blocks hold whole rows supports rows of up to 24576 logits in f32, or 32768 in bf16.
+// On these cards, the kernel whose blocks hold whole rows supports up to 24576 f32 logits or 32768 bf16 logits per row.
 // Another kernel computes longer rows.
 TEST_F(SmallSharedMemory, SufficesForCrossEntropyOfRowsOfEveryLength) {
   const std::vector<Case> cases = loss_cases();

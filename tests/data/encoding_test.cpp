@@ -166,7 +166,7 @@ TEST(EncodeConversation, EndOfAnAnswerHasTheIdsThatFollowAnAnswer) {
 }
 
 // Returns the JSON of a tokenizer. Token 259 is "\n\n", token 261 is <|im_start|>, and token 262 is <|im_end|>. Token
-// 260 is x with the first UTF-8 byte of e with acute accent.
+// 260 is x followed by the first UTF-8 byte of e with acute accent.
 nlohmann::json chat_json() {
   nlohmann::json json = byte_level_json();
   json["pre_tokenizer"]["use_regex"] = false;

@@ -160,8 +160,8 @@ TYPED_TEST(Shuffled, EmptyDatasetIsADataError) {
   }
 }
 
-// Returns the share of adjacent pairs, among the first `sequences` sequences of `source`, whose two sequences begin in
-// the same document.
+// Returns the share of adjacent pairs whose two sequences begin in the same document. The pairs are among the first
+// `sequences` sequences of `source`.
 double share_of_neighbours_in_one_document(const Source& source, const std::vector<int>& lengths, int64_t sequences) {
   const std::vector<int> document_of = document_of_token(lengths);
   const auto document = [&](int64_t s) { return document_of[source.batch(s, 1).ids[0]]; };
@@ -170,8 +170,8 @@ double share_of_neighbours_in_one_document(const Source& source, const std::vect
   return same / static_cast<double>(sequences - 1);
 }
 
-// A tenth of the adjacent pairs begin in the same document if the sequences of ten equally long documents are in random
-// order. In the order of ShuffledDocuments, a document's sequences follow each other.
+// In a random order of the sequences of ten equally long documents, a tenth of the adjacent pairs begin in the same
+// document. In the order of ShuffledDocuments, a document's sequences follow each other.
 TEST(ShuffledSequences, NeighboursShareALongDocumentOnlyByChance) {
   const std::vector<int> lengths(10, 1600);
   const int64_t sequences = 2000;

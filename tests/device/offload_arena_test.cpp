@@ -76,8 +76,8 @@ TEST(OffloadArena, ForeignBlockIsRefused) {
 
 constexpr int layers = 6, experts = 64, held = 8, tokens = 512, top_k = 2, row_bytes = 512, tensors = 3;
 
-// Numbers of rows of this rank's experts if tokens choose experts by Zipf's law. The popular experts differ by layer
-// and change during training.
+// Row counts of this rank's experts if tokens choose experts by Zipf's law. The popular experts differ by layer and
+// change during training.
 class ZipfRows {
  public:
   ZipfRows() {

@@ -57,11 +57,11 @@ read_command_table() {
   done <"$command_table"
 }
 
-# `for_each_line ACTION`: reads the table, and calls `ACTION PAGE LINE HOW [OUTPUT...]` for each command of the pages and
-# for the first line of each other block. HOW is the entry of the line; it is empty if the table has none. OUTPUT are the
-# lines that the page shows below a command. For a page that has an entry "*", calls only `ACTION PAGE "*" HOW`. README.md
-# comes first, because its exports apply to the other pages. docs/profile.md precedes the other pages in docs, because it
-# writes the cluster.yaml that they read.
+# `for_each_line ACTION`: reads the table. Calls `ACTION PAGE LINE HOW [OUTPUT...]` for each command of the pages, and
+# for the first line of each block that is no command. HOW is the entry of the line; it is empty if the table has none.
+# OUTPUT are the lines that the page shows below a command. For a page that has an entry "*", calls only `ACTION PAGE
+# "*" HOW`. README.md comes first, because its exports apply to the other pages. docs/profile.md precedes the other
+# pages in docs, because it writes the cluster.yaml that they read.
 for_each_line() {
   local action=$1 page kind text n lines output
   read_command_table

@@ -66,8 +66,8 @@ TEST(UnitOrder, StepsWithoutUsesAreLegal) {
   EXPECT_EQ(order.use(1), UnitOrder::none);
 }
 
-// After a layer's attention and experts, forward uses the attention of the next layer, but backward uses the attention
-// of the same layer.
+// After the attention and the experts of a layer, forward uses the attention of the next layer. Backward then uses the
+// attention of the layer itself.
 TEST(UnitOrder, EveryUnitOfAStepWithRecomputationIsExpectedAfterOneStep) {
   for (const size_t layers : {1, 2, 7})
     for (const int micro_batches : {1, 2, 5}) {

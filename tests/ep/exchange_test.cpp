@@ -72,8 +72,8 @@ INSTANTIATE_TEST_SUITE_P(, Exchange,
                                          Way{Chunking::By::peers, 4, true}),
                          [](const auto& i) { return name_of(i.param); });
 
-// Parm's EP&ESP-AlltoAll sends each row to all etp ranks of its expert. The grouped rows equal the grouped rows of an
-// exchange that sends each row to one etp rank and then gathers rows over the etp group.
+// Parm's EP&ESP-AlltoAll sends each row to all etp ranks of its expert. Another exchange sends each row to one etp
+// rank, and then gathers rows over the etp group. Both exchanges result in the same grouped rows.
 TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;

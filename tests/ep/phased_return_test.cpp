@@ -79,8 +79,8 @@ TEST(ReturnOrder, HasTheSameNumberOfRanksOfTheOtherNodeInEachPhase) {
   }
 }
 
-// With one rank per phase, all ranks send either inside their nodes or to another node. In a single ring, rank 0 would
-// receive rows from the other node in the phases 1 to 3 without sending any to it, so that half of the link is idle.
+// With one rank per phase, all ranks send either inside their nodes or to another node. In a single ring of all ranks,
+// a rank would send rows to another node while it receives rows from its own node. Half of its link would be idle.
 TEST(ReturnOrder, HasPhasesInsideNodesBeforePhasesBetweenNodes) {
   const std::vector<int> nodes{0, 0, 0, 1, 1, 1, 2, 2, 2}, dealt{0, 1, 2, 0, 1, 2, 0, 1, 2};
   for (const std::vector<int>& node : {nodes, dealt}) {

@@ -22,8 +22,8 @@ using comm::ProcessGroup;
 using ep::RowOf;
 using Kind = Operation::Kind;
 
-// Returns a fault that sets element `at` of the data that rank 0 receives to `value`, in operations of this kind and
-// dtype.
+// Returns a fault of operations of this kind and dtype. The fault sets element `at` of the data that rank 0 receives to
+// `value`.
 Wrong wrong_number(Kind kind, Dtype dtype, int64_t at, int64_t value) {
   return [=](const ProcessGroup& right, const Operation& op, device::Stream& stream) {
     std::optional<device::Event> done;
@@ -57,7 +57,7 @@ TEST(Received, CountsAreCheckedBeforeTheyAreUsed) {
   const auto count = [](int64_t at, int64_t value) {
     return told(Kind::all_gather, Dtype::i64, at, value, RowOf::slot);
   };
-  // Rank 1's message begins at 5: counts 2 1 2 1, of 6 slots.
+  // Rank 1's message begins at element 5: counts 2 1 2 1, of 6 slots.
   EXPECT_EQ(count(5, -7),
             "routing: rank 1 of group world sent the count -7 of slots for expert 0 in chunk 0; expected 0 .. 6, "
             "because 0 of its 6 slots are counted already");
@@ -71,7 +71,7 @@ TEST(Received, CountsAreCheckedBeforeTheyAreUsed) {
 }
 
 TEST(Received, TokenRowCountsMustFitTheirSlots) {
-  // Rank 1's message begins at 7: counts 2 1 2 1, rows 2 2, of 6 slots.
+  // Rank 1's message begins at element 7: counts 2 1 2 1, rows 2 2, of 6 slots.
   EXPECT_EQ(told(Kind::all_gather, Dtype::i64, 11, 4, RowOf::token),
             "routing: rank 1 of group world sent the count 4 of rows for rank 0 in chunk 0; expected 2 .. 3 for its 3 "
             "slots");
@@ -107,7 +107,7 @@ TEST(Received, LoadsOfExpertsAreCheckedBeforeTheyAreUsed) {
       });
     });
   };
-  // Rank 1's loads begin at 4.
+  // Rank 1's loads begin at element 4.
   EXPECT_EQ(load(5, -7), "routing: rank 1 of group world sent the load -7 of expert 1; expected 0 .. 1099511627776");
   EXPECT_EQ(
       load(4, int64_t{1} << 62),

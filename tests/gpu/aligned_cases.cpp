@@ -131,11 +131,12 @@ struct Heads {
 };
 
 // Returns the yardstick for the errors of attention's gradients. The reasons for Yardstick::row in bf16:
-// - Products of bf16 matrices need the probabilities P and their gradients dS in bf16. Therefore, each addend of a
-//   gradient (P * dO, dS * K or dS * Q) has a rounding error of 2^-9.2 of the addend, in the root mean square.
+// - Products of bf16 matrices need the probabilities P and their gradients dS in bf16. The addends of the gradients are
+//   P * dO, dS * K and dS * Q. Therefore, each addend has a rounding error of 2^-9.2 of the addend, in the root mean
+//   square.
 // - If several heads share the result, the part of each head may be rounded again.
-// - The rounding errors are as independent as the addends. The root sum of squares of the addends is the root mean
-//   square of the row, because the elements of a row share P and dS.
+// - The rounding errors are as independent as the addends. The elements of a row share P and dS. Therefore, the root of
+//   the sum of the addends' squares is the root mean square of the row.
 // - Therefore, the standard deviation of an element is 2^-8.7 of the row's root mean square. The tolerance of 2^-6 is
 //   6.5 standard deviations, for rows of any size.
 // - With Yardstick::tensor, the tolerance would be less than one standard deviation for the first key of a causal

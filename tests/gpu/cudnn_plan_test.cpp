@@ -22,8 +22,8 @@ const DescribedCard h100{.properties = R"({
 
 constexpr int64_t megabyte = 1 << 20;
 
-/// Returns a problem of four sequences of 4096. q, k and v are columns of one result of a product if `fused` is true,
-/// and three separate results if `fused` is false.
+/// Returns a problem of four sequences of 4096 positions. q, k and v are columns of one product's result if `fused` is
+/// true. Otherwise, they are separate results.
 AttentionProblem problem(int64_t heads, int64_t key_heads, int64_t size, bool fused = false) {
   const int64_t beside = (heads + 2 * key_heads) * size;
   const HeadStrides queries{heads * size, size}, keys{key_heads * size, size};

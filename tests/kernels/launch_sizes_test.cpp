@@ -57,7 +57,8 @@ TEST(LaunchSizes, GroupsOfThreadsHoldTheirWholeRow) {
     ASSERT_EQ(g.lanes * g.rows, g.threads);
     ASSERT_EQ(g.threads % warp_size, 0);
     ASSERT_LE(g.threads, max_threads_of_block);
-    // A sum over a part of a warp repeatedly halves this part, so the number of lanes of a part must be a power of two.
+    // A sum over some lanes of a warp repeatedly halves their number. Therefore, the number of lanes must be a power of
+    // two.
     ASSERT_TRUE(g.lanes > warp_size || std::has_single_bit(static_cast<unsigned>(g.lanes))) << vectors;
   }
   EXPECT_EQ(ThreadGroups::of(5, held, threads).lanes, 2);

@@ -125,8 +125,8 @@ std::vector<Case> grouped_cases() {
 }
 
 // Computes and compares the gradients. Also compares `product` and the gradient of the weights if `weights` is defined.
-// The gradient of the weights is compared in the dtype of the trial, because its addends have factors that are rounded
-// to this dtype.
+// The gradient of the weights is compared in the dtype of the trial, because factors of its addends are rounded to this
+// dtype.
 void grouped_swiglu_gradients(K k, Trial& r, const Tensor& dout, const Tensor& w, const GroupOffsets& groups,
                               const Tensor& gate_up, const Tensor& weights) {
   const int64_t t = dout.dim(0), d = dout.dim(1), f = w.dim(2);

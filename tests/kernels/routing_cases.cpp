@@ -173,7 +173,7 @@ std::vector<Case> routing_cases() {
   for (const int64_t slots : {1, 2, 3}) {
     constexpr int64_t experts = 9;
     constexpr double tolerance = 0.7;
-    // The experts of a token are consecutive and do not depend on the logits, so the first expert is often not the
+    // The experts of a token are consecutive. They do not depend on the logits, so the first expert is often not the
     // best.
     const auto ids_of = [slots](Trial& r) {
       std::vector<int32_t> ids;

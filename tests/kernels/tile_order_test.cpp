@@ -1,5 +1,5 @@
 // Order of the tiles of a grouped weight gradient. Multiprocessors that take tiles in this order finish almost as early
-// as possible, whatever the numbers of rows of the experts.
+// as possible, whatever the row counts of the experts.
 #include "framework/kernels/cuda/products/tile_order.h"
 
 #include <gtest/gtest.h>

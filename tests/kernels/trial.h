@@ -62,8 +62,8 @@ class Trial {
   Tensor output(Shape shape, int64_t terms = 1, Layout layout = Layout::contiguous) {
     return output(shape, dtype, terms, layout);
   }
-  /// Returns an output that starts with standard normal values and is compared after the body, for kernels that add or
-  /// work in place.
+  /// Returns an output for kernels that add or work in place. The output starts with standard normal values and is
+  /// compared after the body.
   Tensor update(Shape shape, Dtype type, int64_t terms = 1);
   /// Returns uninitialised memory that is not compared, for example for values that forward keeps for backward.
   Tensor scratch(Shape shape, Dtype type) { return Tensor::empty(shape, type, device_); }

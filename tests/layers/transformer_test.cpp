@@ -229,7 +229,8 @@ TEST_P(OddSizes, GradientsMatchFiniteDifferences) {
   const Transformer model(recipe.model, Registry(), {}, Builder(lab.parameters, states, mesh, Dtype::f64));
   for (const auto& p : lab.parameters) p->initialize(3);
   data::Batch tokens = documents(2, 5, recipe.model.vocab, 11).batch(0, 2);
-  // Prediction blocks get one long document per sequence, because short documents have no further tokens.
+  // A prediction block predicts tokens after the next token, for which these documents are too short. Therefore, each
+  // sequence becomes one document.
   if (recipe.model.prediction_blocks > 0) {
     for (size_t t = 0; t < tokens.targets.size(); ++t) tokens.targets[t] = static_cast<int32_t>((3 * t + 1) % 7);
     std::ranges::fill(tokens.first, 0), std::ranges::fill(tokens.last, 5);

@@ -135,8 +135,8 @@ inline std::vector<Schedule> schedules() {
           {"OfTokensReuseS2EspDirect", joined(of_tokens, joined({moe + "memory_reuse=s2"}, esp_direct)), other_sums}};
 }
 
-/// True if tensor-parallel ranks compute the same rows. If these ranks also have the same experts, the gradients of a
-/// single rank differ from the gradients of this rank under the plain schedule. Only the sums over ranks are equal.
+/// True if tensor-parallel ranks compute the same rows. If these ranks also have the same experts, the gradients of
+/// each rank differ from those under the plain schedule. Only the sums of the gradients over ranks are equal.
 inline bool computes_copies(const Schedule& s) {
   return std::ranges::any_of(s.overrides, [](const std::string& word) {
     return word.ends_with("duplicates=baseline") || word.ends_with("duplicates=replicated");

@@ -18,9 +18,9 @@ double relative_distance(const Tensor& a, const Tensor& b) {
   return std::sqrt(difference / whole);
 }
 
-// Each of the two transfers changes a value by at most 1/16 of the value, except for values that are tiny compared with
-// the largest value of their row. The function between the transfers is smooth, and errors of single values are
-// independent. Therefore, the relative distance of a tensor is well below the sum of the two bounds.
+// Each of the two transfers changes a value by at most 1/16 of the value. Values that are tiny compared with the
+// largest value of their row may change more. The function between the transfers is smooth, and errors of single values
+// are independent. Therefore, the relative distance of a tensor is well below the sum of the two bounds.
 constexpr double two_ways = 2 * base::e4m3::relative_error;
 
 void expect_near_under_fp8(const Words& overrides) {

@@ -156,8 +156,8 @@ TEST(MemoryReuse, InputsAreCopiedWhileExpertsComputeAndActivationsBetweenChunks)
     });
 }
 
-// With pairs of micro-batches, the rank's thread posts collectives in the usual groups while lanes post the collectives
-// of tasks that are issued late. Therefore, these tasks need separate groups.
+// With pairs of micro-batches, the rank's thread posts collectives in the usual groups. At the same time, lanes post
+// the collectives of tasks that are issued late. Therefore, these tasks need separate groups.
 TEST(MemoryReuse, OnlyTasksThatAreIssuedLateCommunicateInGroupsOfLanes) {
   Lab lab;
   const comm::SelfGroup usual, lane_groups;
@@ -300,8 +300,8 @@ TEST(MemoryLimitCheck, RefusesRowsThatAreGatheredChunkByChunk) {
   moe::PassSettings settings = pass_settings({&self, &self, &self}, 4);
   settings.tensor_ep_ranks = {0};
   settings.schedule.duplicates = moe::Duplicates::drop;
-  // These are chunks of experts, because a device that runs ahead would make the routing plan of chunks of tokens
-  // itself, and gather no rows.
+  // These are chunks of experts. With chunks of tokens, a device that runs ahead would make the routing plan itself and
+  // gather no rows.
   settings.schedule.chunk_by = moe::ChunkBy::experts, settings.schedule.chunks = 2;
   settings.schedule.memory_limit = 4096;
   const auto verdict = [&](moe::ReuseStrategy strategy) -> std::string {

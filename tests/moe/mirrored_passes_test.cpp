@@ -84,9 +84,10 @@ std::vector<T> values_of(const T& usual) {
   return all;
 }
 
-// True if the values of this choice take turns in the combinations of all other choices. Such a choice changes kernels,
-// the bytes of a row, the number of rows, the order of issue or a task of the compute lane, but not which collectives a
-// pass has. A new choice takes part in all combinations if it does not keep the bits of results and is not named here.
+// True if the values of this choice take turns in the combinations of all other choices. Such a choice does not change
+// which collectives a pass has. It may change kernels, the bytes of a row, the number of rows, the order of issue or a
+// task of the compute lane. A new choice takes part in all combinations if it does not keep the bits of results and is
+// not named here.
 bool takes_turns(std::string_view key, const ChoiceFacts& facts) {
   return facts.keeps_bits || key == "wire" || key == "order" || key == "shared" || key == "capacity_padding";
 }

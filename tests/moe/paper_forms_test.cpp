@@ -139,8 +139,8 @@ TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
   EXPECT_LT(of_s1, 5);
 }
 
-// The rows reach the experts by an all-to-all between ranks with the same etp rank, an all-gather among the etp ranks,
-// and copies to their final positions.
+// The rows reach the experts in three steps: an all-to-all between ranks with the same etp rank, an all-gather among
+// the etp ranks, and copies to the final positions.
 TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
   using namespace plan;
   int of_o3 = 0, of_o2 = 0;

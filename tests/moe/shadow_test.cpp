@@ -137,8 +137,8 @@ INSTANTIATE_TEST_SUITE_P(, Shadows,
                          testing::Combine(testing::Values(moe::ExpertKind::swiglu, moe::ExpertKind::gelu),
                                           testing::Bool()));
 
-// Three ranks have two experts each. The hot experts belong to all ranks, to one rank, or to the last rank. Most
-// gradients cannot be divided equally among the ranks.
+// Three ranks have two experts each. The hot experts are one expert of each rank, both experts of rank 0, or one expert
+// of rank 2. Most gradients cannot be divided equally among the ranks.
 TEST(ShadowGradients, GiveEachOwnerTheSumsOfAnAllReduceBitwise) {
   constexpr int ranks = 3;
   for (const std::vector<int64_t>& hot : {std::vector<int64_t>{1, 2, 5}, {0, 1}, {5}})

@@ -206,8 +206,10 @@ TEST_P(SharedExpertsOfRuns, OverlappedDenseMlpEqualsASequentialOne) {
   }
 }
 
-// Records whether a weight of the shared experts has a gradient before and after each pass, the cost of their task, and
-// the bytes that this rank sends to tensor-parallel ranks outside of the tasks of communication.
+// Records for each pass:
+// - whether a weight of the shared experts has a gradient before and after the pass
+// - the cost of the task of the shared experts
+// - the bytes that this rank sends to tensor-parallel ranks outside of the tasks of communication
 class Witness final : public schedule::GraphRunner {
  public:
   Witness(Parameter& down, const comm::ProcessGroup& world) : down_(down), world_(world) {}

@@ -38,7 +38,8 @@ struct Load {
 };
 void PrintTo(const Load& l, std::ostream* out) { *out << l.name; }
 
-// Returns the weights of the slots of each row to send, from the weights of the routing plan's tokens.
+// Converts the weights of the routing plan's tokens to the weights of the rows to send. A row has a weight for each of
+// its slots.
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights) {
   moe::Handoff<Tensor> of_tokens;
   of_tokens.put(weights);

@@ -149,9 +149,9 @@ TEST(Advisers, ParmChoosesByTheGatheredVolume) {
 }
 
 TEST(Advisers, ParmCountsACapacityAboveOneOnlyWithPadding) {
-  // Both collectives send 1 GB/s. A is the time of the all-to-all of a rank's rows, and G = 2/3 * A is the time of the
-  // gather of the rank's tokens. For f = 1 (no padding), S1 takes 2 * A + G, and S2 takes A + 2 * G + A / 4. For f = 2,
-  // all of these times double, except the time G of S1.
+  // Both collectives send 1 GB/s. A rank's rows take the time A in the all-to-all. The rank's tokens take G = 2/3 * A
+  // in the gather. For f = 1 (no padding), S1 takes 2 * A + G, and S2 takes A + 2 * G + A / 4. For f = 2, all of these
+  // times double, except the time G of S1.
   AdvisedLayer l = layer();
   l.capacity_factor = 2;
   const Rates even = rates(sampled(1e-6, 1e9), sampled(1e-6, 1e9));
@@ -180,8 +180,8 @@ TEST(Advisers, EpsKeepsExpertsTogetherWhereProductsOfSmallGroupsAreSlow) {
   EXPECT_EQ(advised(l, r, "EPS-MoE").chunk_by, ChunkBy::none);
 }
 
-// The share of the latency in the all-to-all, L / (L + X), is 0.115. Four groups would gain most, but their
-// communication takes longer by a fraction of 3 * 0.115, which is above the paper's limit e0. For two groups, the
+// The share of the latency in the all-to-all, L / (L + X), is 0.115. Four groups would gain most. However, their
+// communication would take longer by a fraction of 3 * 0.115, which is above the paper's limit e0. For two groups, the
 // fraction is 0.115.
 TEST(Advisers, EpsChoosesAmongTheGroupsThatMeetItsConditions) {
   const double sent = 4.0 * 1024 * 512 * 2 * 4 / 2 * 3 / 4, X = sent / 1e9, L = 0.115 / (1 - 0.115) * X;

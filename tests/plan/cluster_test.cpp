@@ -291,8 +291,8 @@ TEST(NearestLink, MayBeOfTheOtherKindBetweenNodesOnly) {
   EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 8, 2}), &cluster.links[0]);
 }
 
-// Four of the seven peers of a rank are on the other node if eight ranks are on two nodes, and two of three peers if
-// four ranks are.
+// Among eight ranks on two nodes, four of a rank's seven peers are on the other node. Among four ranks, two of the
+// three peers are.
 TEST(Rates, CountTheBytesOfAllToAllsThatLeaveTheNode) {
   Cluster cluster = load_text(text);
   for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send}) {

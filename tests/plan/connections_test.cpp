@@ -112,8 +112,8 @@ TEST(ConnectionsOfARank, HaveARowInTheReport) {
   EXPECT_EQ(MemoryReport(small_recipe({"parallel.ep=2"}), none, 2).table().find("connections"), std::string::npos);
 }
 
-// In a group inside one node, a rank uses all channels to each peer. In a group on several nodes, peers of one node use
-// at most two channels, and all peers on other nodes share one buffer per direction.
+// In a group inside one node, a rank uses all channels to each peer. In a group on several nodes, a rank uses at most
+// two channels to each peer on its own node. All peers on other nodes share one buffer per direction.
 TEST(ConnectionsOfARank, FollowTheNodes) {
   const Recipe node = on_cards({"parallel.ep=8", "model.moe.experts=16", "batch.global=32"});
   const Recipe nodes = on_cards({"parallel.ep=16", "model.moe.experts=16", "batch.global=32"});

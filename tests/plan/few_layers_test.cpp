@@ -179,7 +179,7 @@ TEST(LossBlock, HasTheRowsOfTheKernel) {
   // Two blocks of f32 logits and a bf16 gradient take 10 bytes for each row and vocabulary entry, instead of 6.
   EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true"}).value(), 4096.0 * 10 / 6);
   EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true", "train.precision=f32"}).value(), 4096.0 * 2);
-  // The gradient uses the memory of bf16 logits.
+  // Logits in bf16 need no more memory for the gradient, because the gradient overwrites them.
   EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true", "train.logits_dtype=bf16"}).value(), 4096.0 * 2);
 }
 

@@ -38,9 +38,9 @@ inline std::vector<std::string> measured(const std::vector<std::string>& more) {
 ///   or a sum between two pipeline stages, as late as the schedule allows.
 enum class Peers : uint8_t { prompt, late };
 
-/// Returns the largest peaks of five steps on every rank, after a first step that is not measured. A run measures only
-/// one rank if peers are late and there are pipeline stages, because ranks cannot be late for each other at the same
-/// time.
+/// Returns the largest peaks of five steps on every rank, after a first step that is not measured. In pipeline stages,
+/// ranks cannot be late for each other at the same time. Therefore, a run measures only one rank if peers are late and
+/// there are pipeline stages.
 inline std::vector<device::MemoryStats> measured_peaks(const Recipe& recipe, int ranks, Peers peers) {
   std::vector<device::MemoryStats> memory(ranks);
   const auto measure = [&](const comm::ThreadOptions& options) {

@@ -64,7 +64,8 @@ TEST_P(MemoryEstimate, IsWithinOnePercentOfTheAllocatorsPeak) {
     expect_near(counted, Category::parameter, estimate.weights, allowed);
     expect_near(counted, Category::gradient, estimate.gradients, allowed);
     expect_near(counted, Category::optimizer, estimate.optimizer, allowed);
-    // More offloaded memory than the estimate assumes has already been freed if the kernels of a device are late.
+    // The peak may be below the estimate on a device. If its kernels are late, more offloaded memory has been freed
+    // than the estimate assumes.
     const bool on_host = test_device() == device::DeviceKind::cpu;
     if (recipe.offload.activations && !on_host)
       EXPECT_LE(static_cast<double>(counted.peak_in(Category::activation)), (1 + allowed) * estimate.activations);

@@ -269,8 +269,8 @@ TEST(Plan, HasVariantsOfLayoutsThatDoNotFit) {
   EXPECT_FALSE(is_listed("dp 4, zero 1, micro 1"));
 }
 
-// In some layouts of 96 ranks, the number of ranks that share a weight is no multiple of 8, the number of ranks on a
-// node. An example is 12 ranks, with 8 stages.
+// A node has 8 ranks. In some layouts of 96 ranks, the number of ranks that share a weight is no multiple of 8. An
+// example is 12 ranks, with 8 stages.
 TEST(Plan, HasLayoutsOnNumbersOfNodesThatAreNoPowerOfTwo) {
   Cluster cluster = two_nodes();
   cluster.machine->nodes = 12;

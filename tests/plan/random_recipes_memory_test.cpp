@@ -65,9 +65,9 @@ class Draw {
     set("model.vocab", pick({"151", "152", "512"}));
     set("model.moe.experts", pick({"0", "4", "4", "8"}));
     set("model.moe.shared_experts", pick({"0", "0", "1"}));
-    // The memory for the gradients of a tied embedding on two stages depends on how late the other stage is under
-    // ZeRO-2 and 3. Estimates are for the latest possible stage. In these runs, no stage is made late. The runs of
-    // memory_estimate_test.cpp have late stages.
+    // Under ZeRO-2 and 3, two stages with a tied embedding both hold its gradients. Their memory depends on how late
+    // the other stage is. Estimates are for the latest possible stage. In these runs, no stage is made late. The runs
+    // of memory_estimate_test.cpp have late stages.
     const std::string tied = pick({"false", "false", "true"});
     set("model.tied_embedding", has_stages && zero >= "2" ? "false" : tied);
     set("model.mlp_hidden", pick({"96", "256"}));

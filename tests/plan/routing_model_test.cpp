@@ -57,7 +57,7 @@ TEST(RoutingModel, EvenLoadSpreadsATokensExpertsOverRanks) {
 }
 
 TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
-  // For one expert, P(share > x) is (1 - x)^(E - 1).
+  // For one of E experts, P(share > x) is (1 - x)^(E - 1).
   EXPECT_NEAR(share_of_rank(RoutingLoad::p99, 1, {1, 64}), 1 - std::pow(0.01, 1.0 / 63), 1e-9);
   // The share of two of four experts has the distribution Beta(2, 2): P(share <= x) is x^2 * (3 - 2 * x). With top-4,
   // at most half of a token's slots can be on a rank with two experts.

@@ -117,8 +117,8 @@ TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
   });
 }
 
-// Returns the seconds by which the predicted layer takes longer if each transfer of this kind in the group of two ranks
-// begins `latency` seconds later.
+// Returns the seconds that slow transfers add to the predicted layer. Each transfer of this kind in the group of two
+// ranks begins `latency` seconds later.
 double seconds_of_latency(double latency, const Recipe& recipe, const comm::ProcessGroup& world,
                           schedule::TaskKind kind, const std::string& group) {
   TrainingRun run(recipe, world);
@@ -201,8 +201,8 @@ TEST(ScheduleChoice, PredictionsNameTheLinksThatTheyAssume) {
   for (const std::string& link : links) EXPECT_TRUE(link.ends_with(" of tp x cp, 2 ranks, within a node")) << link;
 }
 
-// The ep group of ranks 0 and 1 is on one node, and the ep group of ranks 2 and 3 is on two nodes. Every rank predicts
-// the times of all ranks.
+// Ranks 0 and 1 are an ep group on one node. Ranks 2 and 3 are an ep group on two nodes. Every rank predicts the times
+// of all ranks.
 TEST(ScheduleChoice, EveryRankHasTheMeasuredLinksOfAllGroups) {
   const Scratch folder;
   std::ofstream(folder / "cluster.yaml") << plan::to_yaml(plan::default_cluster(2, 2));

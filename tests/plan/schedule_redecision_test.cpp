@@ -17,8 +17,8 @@ namespace {
 // two experts get 32 rows each.
 const ExpertShares even_load{{0.25, 0.25, 0.25, 0.25}}, skewed_load{{0.5, 0.5, 0, 0}};
 
-// Calls `body` with a function that makes a choice between grouped and dense products. Dense products are four times as
-// fast as grouped products, and are used if the experts with rows have at least 24 rows on average.
+// Calls `body` with a function that chooses between grouped and dense products. Dense products are four times as fast
+// as grouped products. They are used if the experts with rows have at least 24 rows on average.
 template <class F>
 void with_choice_of_gemms(const F& body) {
   const Recipe recipe = small_recipe(

@@ -79,8 +79,8 @@ TEST(ScheduleChoice, PredictsIfNoTwoSchedulesCanBeMeasuredTwice) {
   EXPECT_EQ(trials_of("0.08"), 8u) << "two schedules, each with two measured steps";
 }
 
-// Returns a recipe with an open number of chunks, in which all values of `duplicates` do the same work, because tensor
-// parallel ranks hold different tokens.
+// Returns a recipe with an open number of chunks. All values of `duplicates` do the same work, because tensor-parallel
+// ranks hold different tokens.
 Recipe recipe_with_twins(const Overrides& more = {}) {
   Overrides all{"parallel.tp=2",
                 "parallel.sp=true",

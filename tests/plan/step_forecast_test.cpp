@@ -66,7 +66,7 @@ StepRecord step_of(const device::Issue& first, const device::Issue& repeated, in
 }
 
 // A repeated operation takes about 3 ms, and the first operation about 10 ms. Therefore, steps of two and of three
-// micro-batches take about equally long, and their difference does not show the time of a further micro-batch.
+// micro-batches take about equally long. Their difference does not show the time of a further micro-batch.
 TEST(StepForecast, ExtrapolatedStepIsNotShorterThanTheWorkOfAStage) {
   const Recipe r = recipe_of("model: {vocab: 64}\ndata: {synthetic: true}", {}, 1);
   const StepPrices prices(Prices(two_nodes()), {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});

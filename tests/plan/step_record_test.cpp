@@ -161,7 +161,7 @@ std::map<std::string, int64_t> bytes_by_name(const StepRecord& record, std::stri
   return bytes;
 }
 
-// Returns a record of rank 0 of two ranks, and the numbers of f32 weights and of bf16 weights that it owns.
+// Returns a record of rank 0 of two ranks, and the numbers of f32 weights and of bf16 weights that rank 0 owns.
 std::pair<StepRecord, std::array<int64_t, 2>> record_and_owned(const Recipe& recipe,
                                                                const train::Extensions& extensions = {}) {
   RunOnMeta run(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), 2), 0, RoutingLoad::even,
@@ -199,8 +199,8 @@ TEST(StepRecord, CountsRestsAndReadsOfWeightsInTheUpdate) {
       record_and_owned(recipe_with({"parallel.zero=1", "train.precision=bf16", "optim.main_weights=rest"}));
   const auto [wide, narrow] = owned;
   EXPECT_GT(narrow, 0);
-  // The rests of main weights (2 bytes), weights (2) and two moments (8) are read and written, and the gradient (4) is
-  // read.
+  // The update reads and writes the rests of main weights (2 bytes), weights (2) and two moments (8). It reads the
+  // gradient (4).
   EXPECT_EQ(bytes_by_name(record, "optimizer"),
             (std::map<std::string, int64_t>{{"adamw", 28 * wide + 28 * narrow + clip_factor}}));
 }

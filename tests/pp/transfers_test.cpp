@@ -204,8 +204,8 @@ TEST(Transfers, KeptTensorsAreBoundedByTheNumberOfRanks) {
   });
 }
 
-// Runs the actions of all ranks. Each action waits until all tensors that were freed before it have been received, as
-// if the action reused all of their memory.
+// Runs the actions of all ranks. Each action waits until all tensors freed before it have been received, as if the
+// action reused all of their memory.
 TEST(Transfers, SchedulesThatKeepSentTensorsEndAlthoughReuseWaitsForTheReceiver) {
   for_all_transfers([](const Schedule& s, const Transfers& transfers) {
     if (transfers.at_once) return;

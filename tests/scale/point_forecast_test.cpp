@@ -110,9 +110,9 @@ TEST_F(ScaleForecast, PointsBeyondTheMemoryAreRefusedTogether) {
 TEST_F(ScaleForecast, TableShowsUnknownStepsAndTheLimitOfTheCost) {
   for (LoadedPoint& point : points_) point.point.ranks_per_node = 1;
   const std::string text = dry_run_table(experiment_, points_, {PointForecast{.trouble = "why"}, PointForecast{}});
-  // The limit of each of the 3 runs of a point is 14 min: 10 min for the run and 0.5 min for its end, rounded up to
-  // 11 min, and 3 min for the start and for Slurm's signals (PointForecast). The points run on one and on two nodes, so
-  // their limits are 42 and 84 node-minutes.
+  // The limit of each of the 3 runs of a point is 14 min. The run gets 10 min and its end 0.5 min, rounded up to 11
+  // min. The start and Slurm's signals get 3 min (PointForecast). The points run on one and on two nodes, so their
+  // limits are 42 and 84 node-minutes.
   for (const char* part :
        {"ranks-1", "ranks-2", "unknown", "2 points, 3 runs each, 25 steps (5 of warm-up): unknown node-hours",
         "at most 2.1 with the limit of 10 min per run", "no prediction of step times: why"})

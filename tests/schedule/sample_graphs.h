@@ -10,7 +10,8 @@ namespace hexad::schedule {
 
 inline Event nothing(Stream&) { return {}; }
 
-/// Returns rates of one second for each FLOP, copied byte and sent byte, so that a task's cost is its time in seconds.
+/// Returns rates of one second for each FLOP, copied byte and sent byte. The cost of a task is then its time in
+/// seconds.
 inline Rates unit_rates() {
   const TimeCurve one = TimeCurve::linear(0, 1);
   return {.compute = {one, one, one}, .copy = one, .other_links = Rates::OtherLinks{one, one}};

@@ -15,8 +15,8 @@ namespace hexad::tests {
 enum class Zeros : uint8_t { mistrusted, expected };
 
 /// Returns a description of the first difference, or an empty text. Different shapes and dtypes are differences. An
-/// element may differ by at most `allowed` times the larger of the expected element's magnitude and the root mean
-/// square of `expected`. A NaN differs from every value, including NaN.
+/// element may differ by at most `allowed` times its expected magnitude or the root mean square of `expected`,
+/// whichever is larger. A NaN differs from every value, including NaN.
 std::string difference(const tensor::Tensor& expected, const tensor::Tensor& actual, double allowed,
                        Zeros zeros = Zeros::mistrusted);
 /// Like difference(), but compares bits. NaNs with equal bits are equal.

@@ -19,8 +19,9 @@ struct GradcheckOptions {
   std::optional<double> root_gradient = {};
   /// Treatment of gradients that are mostly zero.
   Zeros zeros = Zeros::mistrusted;
-  /// True for whole layers. On devices other than the CPU, only a few differences of each tensor are then computed,
-  /// because the many launches of a layer are slow. These differences suffice to show whether launches are in order.
+  /// True for whole layers. On devices other than the CPU, gradcheck then computes only a few differences of each
+  /// tensor. The many launches of a layer are slow there. A few differences suffice to show whether launches are in
+  /// order.
   bool of_layers = false;
 };
 

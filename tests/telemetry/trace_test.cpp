@@ -164,8 +164,11 @@ TEST(Trace, PartialOverlapsGetSeparateLanes) {
   const auto at = [](double begin, double end, int rank = 0) {
     return TraceEvent{.name = "x", .lane = "host", .rank = rank, .start_us = begin, .duration_us = end - begin};
   };
-  // The events are, in this order: an outer event, an event inside it, an event that overlaps the outer event, an event
-  // inside the third event, an event after the outer event, an event after all others, and an event of another rank.
+  // The events, in this order:
+  // - an outer event, an event inside it, and an event that overlaps the outer event
+  // - an event inside the third event
+  // - an event after the outer event, and an event after all others
+  // - an event of another rank
   std::vector<TraceEvent> events{at(0, 10), at(2, 5), at(4, 12), at(6, 12), at(11, 13), at(13, 14), at(4, 12, 1)};
   separate_overlaps(events, " (other)");
   std::vector<std::string> lanes;

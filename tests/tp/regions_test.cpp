@@ -1,4 +1,4 @@
-// Tests of regions in which ranks hold either equal values or different parts of the values, and tests of the gradients
+// Tests of regions in which ranks hold either equal values or different parts of the values. Also tests the gradients
 // of these regions. Values are whole numbers, so sums are exact.
 #include "parallel/tp/regions.h"
 

@@ -63,7 +63,7 @@ TEST(Bf16Logits, LossOfTheFirstStepAgreesForEveryDivisionOfTheVocabularyAndWithP
   }
 }
 
-// The vocabulary is so large that a rank needs most memory while it computes the loss.
+// The vocabulary is so large that a rank needs the most memory while it computes the loss.
 TEST(Bf16Logits, LowerThePeakOfAStepByTwoThirdsOfABlock) {
   const auto peak = [](const std::string& of_logits) {
     const Recipe recipe = recipe_with(of_logits, {"model.vocab=4096", "batch.micro=8"});

@@ -148,10 +148,10 @@ bool ends(const Event& event) {
   return event.done();
 }
 
-// The first parameter is in the bucket that is updated first. The test stops the second update, because the second step
-// frees the clipping factor of the first step. After the second step, the test makes so many small tensors that one
-// of them gets the memory of any freed factor. This tensor would wait for the stopped update if the factor was freed
-// after the update was issued.
+// The test stops the second update before it reaches the bucket of the head, which is updated last. The bucket of the
+// first parameter is updated first, so a use of this parameter does not wait. The second step frees the clipping factor
+// of the first step before it issues its own update. Otherwise, the next owner of the factor's memory would wait for
+// the stopped update. After the second step, the test makes so many small tensors that one of them gets this memory.
 TEST(UpdateQueue, NextForwardBeginsBeforeTheUpdateEnds) {
   if (test_device() != DeviceKind::emulated) GTEST_SKIP() << "needs a queue that the test can stop";
   const comm::SelfGroup self;

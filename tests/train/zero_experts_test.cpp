@@ -82,8 +82,9 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class ExpertsWithoutRows : public testing::TestWithParam<Case> {};
 
-// Every parameter has its own gather if units have 1 byte (distributed.bucket_bytes). Ranks could call these gathers in
-// different orders. Wrongly paired gathers could have equal sizes if units are larger.
+// Ranks that call gathers in different orders would pair gathers of different units. With units of 1 byte
+// (distributed.bucket_bytes), every parameter has its own gather. With larger units, wrongly paired gathers may even
+// have equal sizes.
 TEST_P(ExpertsWithoutRows, AreGatheredLikeTheirReplicas) {
   const Uneven uneven;
   const Words words = joined(uneven.words(GetParam().schedule), GetParam().model);

@@ -69,7 +69,7 @@ TEST_P(Zero, EveryLevelEqualsLevel0BitwiseWithOneMicroBatch) {
 }
 
 // Expects bitwise equality of levels 0 and 1, and of levels 2 and 3. In f64, expects the two pairs to agree up to
-// rounding, because levels 2 and 3 sum over ranks first, and then over micro-batches.
+// rounding. Only levels 2 and 3 sum over ranks first, and then over micro-batches.
 void expect_equal_levels(const Case& c, int64_t micro_batches) {
   const std::string global = cat("batch.global=", 2 * micro_batches * c.dp);
   const Trajectory level0 = run_under(c, 0, {global}), level2 = run_under(c, 2, {global});

@@ -74,8 +74,8 @@ void expect_same(const Trajectory& expected, const Trajectory& actual, const Dif
   expect_same(expected.states, actual.states, difference);
 }
 
-// Returns a comparison with the tolerance `allowed`. The comparison accepts tensors that are mostly zero, because many
-// rows of an embedding's gradient, and gradients of idle experts, are correctly zero.
+// Returns a comparison with the tolerance `allowed`. The comparison accepts tensors that are mostly zero. Many rows of
+// an embedding's gradient are correctly zero, and so are the gradients of idle experts.
 Difference within(double allowed) {
   return [allowed](const Tensor& a, const Tensor& b) { return difference(a, b, allowed, Zeros::expected); };
 }

@@ -24,8 +24,8 @@ TEST(Exactness, BoundsTheToleranceOfEachPrecision) {
   EXPECT_LE(bf16.tolerance, 0.75);
 }
 
-// A run that rounds the same rows to fp8 as the oracle differs from the oracle only in the last digit of a row's f32
-// scale.
+// Compares runs that round the same rows to fp8 as the oracle. Such a run differs from the oracle only in the last
+// digit of a row's f32 scale.
 TEST(Exactness, Fp8RowsAreLimitedByTheirScales) {
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{},
                                                     {"parallel.ep=2"},

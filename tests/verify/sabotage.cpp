@@ -64,7 +64,7 @@ class WrongSource final : public data::Source {
   std::function<void(int64_t, const data::Row&)> change_;
 };
 
-// Returns the number of elements of a bucket that holds one parameter of `elements` elements, with the padding that
+// Returns the number of elements of a bucket with one parameter of `elements` elements. Includes the padding that
 // parallel/dp/bucket_plan.cpp adds for `ranks` ranks.
 int64_t padded(int64_t elements, int ranks) { return (elements + 16 * ranks - 1) / (16 * ranks) * (16 * ranks); }
 

@@ -16,8 +16,8 @@ using tensor::Tensor;
 using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGroup& right, const comm::Operation& op,
                                                          device::Stream& stream)>;
 
-/// Returns a group like `right` that applies `wrong` to its operations, and to those of all groups that are split from
-/// the result. `right` must outlive the result.
+/// Returns a group like `right` that applies `wrong` to its operations. All groups that are split from the result also
+/// apply `wrong`. `right` must outlive the result.
 std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right, Wrong wrong);
 
 /// Returns a function that omits operations of `kind` in groups named `group`. After an omitted all-reduce, each rank

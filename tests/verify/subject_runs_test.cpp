@@ -59,8 +59,8 @@ TEST_F(SubjectTest, FailureOfTrainingIsAnOutcome) {
   EXPECT_FALSE(o.agrees());
 }
 
-// Some tokens would choose other experts than in the oracle, and counts would differ, if a rounded run chose experts by
-// its own scores.
+// A rounded run that chose experts by its own scores would send some tokens to other experts than the oracle. The
+// counts would then differ.
 TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
   for (const char* device : {"cpu", "emulated"}) {
     const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",

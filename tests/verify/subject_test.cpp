@@ -221,8 +221,8 @@ TEST_F(SubjectTest, OracleOfARecipeForACardIsOnTheCpu) {
   EXPECT_EQ(run.distributed.reserve_multiprocessors, 8);
 }
 
-// This oracle applies the capacity limit of experts to each sequence separately, so the number of sequences in a
-// micro-batch has no effect.
+// This oracle applies the capacity limit of experts to each sequence separately. Therefore, the number of sequences in
+// a micro-batch has no effect.
 TEST_F(SubjectTest, OracleOfSequencesHasMicroBatchesOfOne) {
   const Subject s = subject();
   EXPECT_EQ(s.oracle_recipe("sequences").batch.micro, 1);

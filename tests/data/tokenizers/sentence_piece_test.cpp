@@ -135,8 +135,8 @@ TEST(CharacterPairs, ModelsWithTheSeparatorOrWithoutBytesAreNotDivided) {
   EXPECT_FALSE(CharacterPairs::from_model(""));
 }
 
-// The reference is the same model with the further token x\x01. This token contains the separator, so texts are not
-// divided. No text here has this token.
+// The reference is the same model with one more token, x\x01. This token contains the separator, so the reference does
+// not divide texts. No text here has this token.
 TEST(CharacterPairs, PartsGiveTheIdsOfTheText) {
   const ScratchFolder folder;
   const std::string wen = "\xe6\x96\x87", ben = "\xe6\x9c\xac";  // characters of the texts

@@ -174,8 +174,8 @@ Layer deepseek(int64_t expert_hidden, int64_t top_k, int64_t tokens, int ranks) 
   return {5120, expert_hidden, 20 * ranks, top_k, "swiglu", tokens, ranks};
 }
 
-// Returns the seconds of forward with `groups` groups of experts. Copies on a GPU do not count, because the paper's
-// kernels are only products and all-to-alls, and because groups of one expert need fewer copies than larger groups.
+// Returns the seconds of forward with `groups` groups of experts. Copies on a GPU do not count for two reasons. The
+// paper's kernels are only products and all-to-alls. Groups of one expert need fewer copies than larger groups.
 double forward_seconds(const Layer& layer, const Prices& prices, int64_t groups, std::string_view gemms,
                        std::string_view wire = "model") {
   const int64_t in_a_call = gemms == "dense" ? 1 : 20 / groups;
@@ -187,7 +187,7 @@ double forward_seconds(const Layer& layer, const Prices& prices, int64_t groups,
 
 TEST(PaperFigures, FiveGroupsAreTheFastestInTable5) {
   // Rows 2, 7 and 9 of Table 5 (DenseGemm), on four GPUs: 5 groups are the fastest. 20 groups are faster than one if an
-  // expert has many rows. With 256 rows, 20 groups are slower than one in the paper; here, they only gain less than
+  // expert has many rows. With 256 rows, 20 groups are slower than one in the paper. Here, they only gain less than
   // with more rows. Rows 8 and 10: fp8 on the wire is faster.
   const Prices prices = prices_of("eps-h800");
   constexpr int64_t top_k = 4;                   // an expert then gets a fifth as many rows as a GPU has tokens

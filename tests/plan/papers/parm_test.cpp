@@ -123,8 +123,8 @@ TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
   EXPECT_EQ(two.AR_ESP.intra, 2 * two.AG_ESP.intra);
   EXPECT_EQ(two.A2A_EP.inter, 7 * 32 / 8);
   EXPECT_EQ(two.A2A.intra, 3);
-  // The tensors of each of the four groups have a quarter of the size. Therefore, as many bytes leave the node as in
-  // EP-AlltoAll.
+  // The tensors of each of the four groups are a quarter as large as in EP-AlltoAll. Therefore, as many bytes leave the
+  // node as in EP-AlltoAll.
   EXPECT_EQ(two.A2A.inter, two.A2A_EP.inter);
   // Case 3 is the reverse of case 2.
   const Loads three = loads({.N_EP = 4, .N_ESP = 8, .ranks_per_node = 4, .inner = Inner::ep}, 32);

@@ -29,8 +29,8 @@ class ChecksMislead {
   ChecksMislead& operator=(const ChecksMislead&) = delete;
 };
 
-/// Returns the limit on the number of multiprocessors of the process's last product; 0 if there was no product or no
-/// limit.
+/// Returns the number of multiprocessors to which the process's last product was limited. Returns 0 if there was no
+/// product or no limit.
 int last_multiprocessors();
 
 /// Part of a workspace that a product uses while it runs. The constructor throws std::runtime_error if this part

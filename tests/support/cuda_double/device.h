@@ -50,9 +50,9 @@ size_t shared_memory_limit();
 
 /// Sets the next result of cudaGetLastError on this thread to `error`, if `error` is not cudaSuccess. Returns `error`.
 cudaError_t set_last_error(cudaError_t error);
-/// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
-/// Runtime calls that use streams or events of the device, allocate its memory, or wait for it return
-/// cudaErrorLaunchFailure.
+/// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work. A
+/// runtime call returns cudaErrorLaunchFailure if it uses a stream or an event of the device, allocates memory of the
+/// device, or waits for the device.
 void break_device(int device, const std::string& why);
 /// Returns cudaSuccess if the device is not broken. Otherwise, sets this thread's last error to cudaErrorLaunchFailure
 /// and returns this error.

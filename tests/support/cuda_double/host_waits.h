@@ -13,9 +13,9 @@ using WaitName = std::string (*)();
 void name_host_waits_by(WaitName name);
 /// Counts a call of a runtime function that always waits: cudaEventSynchronize, cudaStreamSynchronize, or a function
 /// that waits for the whole device (cudaDeviceSynchronize, cudaMemset, cudaFree, cudaFreeHost). A call counts even if
-/// nothing is left to wait for. A call without a name counts as "unnamed FUNCTION". Calls that allocate memory, load a
-/// kernel, make a plan of cuDNN, destroy a stream or connect NCCL's ranks do not count, because on hardware they need
-/// not wait.
+/// nothing is left to wait for. A call without a name counts as "unnamed FUNCTION". Calls that need not wait on
+/// hardware do not count. They allocate memory, load a kernel, make a plan of cuDNN, destroy a stream or connect NCCL's
+/// ranks.
 void count_host_wait(const char* function);
 /// Returns the number of waits of all threads by name, since the last call of this function.
 std::map<std::string, int64_t> take_host_waits();

@@ -13,8 +13,7 @@ enum class Memory : uint8_t { pageable, pinned, device };
 Memory kind_of(const void* p);
 /// Returns the device that owns the memory at `p`; -1 for host memory.
 int device_at(const void* p);
-/// True if all `bytes` bytes from `p` on are device memory or pinned memory, so that a copy or a kernel may access the
-/// bytes.
+/// True if all `bytes` bytes from `p` on are device memory or pinned memory. A copy or a kernel may then access them.
 bool reaches(const void* p, int64_t bytes);
 /// True if `bytes` bytes from `begin` on are exactly the range of one cuMemMap().
 bool is_one_piece(const void* begin, int64_t bytes);
@@ -23,9 +22,9 @@ bool is_one_piece(const void* begin, int64_t bytes);
 void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);
-/// Returns the number of successful calls of cudaMalloc and cudaHostAlloc by function and bytes ("cudaHostAlloc 4096"),
-/// since the last call of this function. On hardware, each of these calls may wait for the device, so a step of
-/// training must not make such calls while messages are in flight.
+/// Returns the number of successful calls of cudaMalloc and cudaHostAlloc since the last call of this function. The
+/// keys have the function and the bytes ("cudaHostAlloc 4096"). On hardware, each of these calls may wait for the
+/// device. Therefore, a step of training must not make such calls while messages are in flight.
 std::map<std::string, int64_t> take_allocations();
 /// Limits further pinned memory to `bytes` during the lifetime of this object. cudaHostAlloc fails beyond this limit.
 class PinnedCapacity {

@@ -6,9 +6,8 @@
 // has. Ranks that launch such operations in different orders can hang. Ranks that launch operations in different orders
 // on one stream always hang.
 //
-// With NCCL_LAUNCH_ORDER_IMPLICIT=1, the operations of a device begin in the order of their launches, even if they
-// belong to different communicators and streams. An operation does not wait for the end of earlier operations of other
-// communicators.
+// With NCCL_LAUNCH_ORDER_IMPLICIT=1, the operations of a device begin in the order of their launches, also across
+// communicators and streams. An operation does not wait for the end of earlier operations of other communicators.
 //
 // In a blocking communicator, ranks are connected by the first collective, and by the first message in each direction
 // of a pair. The host then waits until the other ranks launch the matching operation. Connections take memory of the

@@ -32,8 +32,8 @@ int message_channels(const NcclBuffers::Place& at) {
   return static_cast<int>(std::bit_ceil(static_cast<unsigned>(at.channels)));
 }
 
-// Returns the order of the ranks in the ring of a channel. The ring passes through one node after the other, and leaves
-// the nodes at other ranks on each channel.
+// Returns the order of the ranks in the ring of a channel. The ring passes through one node after the other. On each
+// channel, the ring leaves a node at a different rank.
 std::vector<int> ring_of(const std::vector<int>& nodes, int channel) {
   std::map<int, std::vector<int>> members;
   for (size_t rank = 0; rank < nodes.size(); ++rank) members[nodes[rank]].push_back(static_cast<int>(rank));

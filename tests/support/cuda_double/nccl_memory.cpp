@@ -50,8 +50,8 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t window) {
   return ncclSuccess;
 }
 
-// Registers a buffer. Unlike NCCL, the double rejects a buffer that is not one piece of mapped memory, and a second
-// registration of the same address.
+// Registers a buffer. Unlike NCCL, the double rejects a buffer that is not one piece of mapped memory. It also rejects
+// a second registration of the same address.
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* begin, size_t bytes, void** handle) {
   *handle = nullptr;
   if (const ncclResult_t r = nccl_has_device(__func__); r != ncclSuccess) return r;

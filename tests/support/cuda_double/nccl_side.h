@@ -25,7 +25,7 @@ struct NcclSide {
   ncclResult_t state = ncclSuccess;  // asynchronous state
   bool gone = false;                 // true after an abort
   int64_t collectives = 0, splits = 0, windows = 0;
-  int64_t launched = 0, done = 0;             // numbers of operations, which end in launch order over all streams
+  int64_t launched = 0, done = 0;             // counts of operations, which end in launch order over all streams
   std::map<uintptr_t, int64_t> registered{};  // begin -> bytes
   NcclBuffers buffers{};
 

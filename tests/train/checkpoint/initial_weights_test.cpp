@@ -123,8 +123,8 @@ TEST(InitialWeights, DoNotDependOnTheLayout) {
   }
 }
 
-// The checkpoint has no routers and no rows for the new ids, so routers and new rows keep the values that were drawn
-// for them.
+// The checkpoint has no routers and no rows for the new ids. Therefore, routers and new rows keep the values that were
+// drawn for them.
 TEST(InitialWeights, AreBitwiseTheSameWithRestsOfMainWeights) {
   const Scratch scratch;
   const std::string folder = save(scratch, dense);

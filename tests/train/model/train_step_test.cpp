@@ -208,8 +208,8 @@ TEST(TrainStep, PredictionWeightScalesTheGradients) {
 }
 
 TEST(TrainStep, LossIsTheMeanOverValidTokensOfAllMicroBatches) {
-  // A batch of two sequences with one target each and six sequences without targets must equal a batch of only the two
-  // sequences with targets.
+  // A batch has two sequences with one target each, and six sequences without targets. It must equal a batch of only
+  // the two sequences with targets.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
   data::Batch batch = documents_of(recipe).batch(0, 8);
   std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);

@@ -36,8 +36,8 @@ class LoadedKernels {
 /// - if the thread has not chosen the device of the stream;
 /// - if a card could not run the grid or its blocks, because they are empty or too large;
 /// - if the kernel needs more shared memory than the larger of 48 KiB and the limit set by allow_shared().
-/// Returns without waiting for the kernel. However, the first launch of a kernel on a device waits for the device's
-/// earlier work if kernels are not loaded early (Settings). CUDA may also wait, to load the kernel.
+/// Returns without waiting for the kernel. However, a kernel's first launch on a device waits for the device's earlier
+/// work if kernels are not loaded early (Settings). CUDA may also wait, to load the kernel.
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread);
 /// Sets the dynamic shared memory that a kernel may use. Returns cudaErrorInvalidValue for more than a block can have.
 cudaError_t allow_shared(const void* kernel, size_t bytes);
