@@ -161,7 +161,7 @@ test_an_unreachable_host_does_not_hide_others() {
   expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 40 bash -c "$(fake 0)" - '{ranks}' '{nodes}' "$HEXAD" train tiny.yaml
   expect_count 1 err "elastic.sh: n1: './reach.sh HOST true' fails"
   expect_no_text err xargs
-  expect_text log "32 32 $HEXAD"  # 39 hosts answer
+  expect_text log "32 32 $HEXAD"  # 39 hosts answer; the nearest legal layout has 32 ranks
 }
 
 test_script_waits_for_the_fewest_ranks() {
@@ -194,7 +194,8 @@ test_script_waits_for_the_fewest_ranks() {
   expect_nothing_at log
 }
 
-# `expect_end_after_signal SCRIPT`: sends a signal to the script once its launcher has started, and waits for its end.
+# `expect_end_after_signal SCRIPT`: sends a signal to the script once its launcher has started, and waits until the
+# script ends.
 expect_end_after_signal() {
   local code=0
   wait_until test -e started

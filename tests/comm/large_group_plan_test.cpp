@@ -1,4 +1,4 @@
-// Plans of large groups. The tests compare the reductions of plans of large groups and of small groups.
+// Plans of large groups. The tests compare their reductions with the reductions of plans of small groups.
 #include <gtest/gtest.h>
 
 #include <algorithm>

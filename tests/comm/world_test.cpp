@@ -15,7 +15,7 @@ namespace hexad::comm {
 using namespace base;
 namespace {
 
-// Sets the environment variables of launchers for a test, and restores them at its end.
+// Sets the environment variables of launchers for a test, and restores them when the test ends.
 class Environment {
  public:
   using Values = std::vector<std::pair<std::string, std::string>>;

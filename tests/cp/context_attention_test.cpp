@@ -127,9 +127,9 @@ TEST(ContextAttention, CountsEverySinkOnceInOutputsAndGradients) {
     }
 }
 
-// The elements of values and of their gradients beyond the size of values are normally zero. The CPU kernels do not
-// read these elements. Here, these elements are not zero. Therefore, the results show whether each kind of context
-// attention passes the size of values to the kernels.
+// Elements beyond the size of values are normally zero, in values and in their gradients. The CPU kernels do not read
+// these elements. Here, these elements are not zero. Therefore, the results show whether each kind of context attention
+// passes the size of values to the kernels.
 TEST(ContextAttention, PassesTheSizeOfValuesToTheKernels) {
   constexpr int64_t value_size = 3;
   for (ContextKind kind : context_kinds)

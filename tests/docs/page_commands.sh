@@ -58,7 +58,7 @@ read_command_table() {
 }
 
 # `for_each_line ACTION`: reads the table. Calls `ACTION PAGE LINE HOW [OUTPUT...]` for each command of the pages, and
-# for the first line of each block that is no command. HOW is the entry of the line; it is empty if the table has none.
+# for the first line of each block without commands. HOW is the entry of the line; it is empty if the table has none.
 # OUTPUT are the lines that the page shows below a command. For a page that has an entry "*", calls only `ACTION PAGE
 # "*" HOW`. README.md comes first, because its exports apply to the other pages. docs/profile.md precedes the other
 # pages in docs, because it writes the cluster.yaml that they read.

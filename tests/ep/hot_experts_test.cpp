@@ -1,4 +1,5 @@
-// Hot experts: their choice, their numbers, and routing plans that keep their rows on the ranks of the tokens.
+// Hot experts: their choice, their numbers on each rank, and routing plans that keep their rows on the ranks of the
+// tokens.
 #include "parallel/ep/hot_experts.h"
 
 #include <gtest/gtest.h>

@@ -84,7 +84,7 @@ TEST(Fp8Wire, SendsAByteForEachValueAndOneScale) {
     const std::vector<int64_t> counts = world.all_gather_values(exact.second, device::Device(host));
     const int64_t rank = world.rank(), experts = std::ssize(exact.second);
     ASSERT_EQ(experts, world.size() * experts_of_rank);
-    int64_t there = 0, back = 0;  // numbers of rows to experts of other ranks, and of rows returned
+    int64_t there = 0, back = 0;  // rows sent to experts of other ranks; rows returned
     for (int64_t i = 0; i < std::ssize(counts); ++i) {
       const bool from_here = i / experts == rank, to_here = i % experts / experts_of_rank == rank;
       if (from_here && !to_here) there += counts[i];

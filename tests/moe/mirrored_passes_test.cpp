@@ -201,7 +201,7 @@ struct RowBytes {
   }
 };
 
-// Returns the number of rows in `bytes`, which are bytes of rows of `row_bytes`.
+// Returns the number of rows in `bytes` bytes. A row has `row_bytes` bytes.
 int64_t rows_in(int64_t bytes, int64_t row_bytes) {
   EXPECT_EQ(bytes % row_bytes, 0) << bytes << " bytes are no whole number of rows of " << row_bytes << " bytes";
   return bytes / row_bytes;
@@ -213,8 +213,8 @@ TaskKind mirror_of(TaskKind kind) {
   return kind;  // the mirror of an all-to-all is an all-to-all; replicated rows are summed by all ranks in both passes
 }
 
-// Returns the exchanges of rows in one pass by chunk, with numbers of rows instead of bytes. Adds up the chunks if
-// `fold` is true.
+// Returns the exchanges of rows in one pass by chunk, with row counts instead of bytes. Adds up the chunks if `fold` is
+// true.
 std::map<int, std::vector<Collective>> by_chunk(const std::vector<Collective>& exchanges, PassKind pass,
                                                 const RowBytes& bytes, bool fold) {
   std::map<int, std::vector<Collective>> all;

@@ -33,7 +33,7 @@ constexpr int64_t experts = 8, width = 5;
 
 struct Load {
   std::string name;
-  int64_t tokens = 9, top_k = 2;  // numbers of tokens of each rank, and of slots of each token
+  int64_t tokens = 9, top_k = 2;  // tokens of each rank; slots of each token
   bool to_one_expert = false, of_one_rank = false, all_dropped = false;
 };
 void PrintTo(const Load& l, std::ostream* out) { *out << l.name; }

@@ -53,7 +53,8 @@ AdvisedLayer layer() {
           .grouped = grouped(1e-6)};
 }
 
-// Returns rates of products and copies, of links between nodes for ep and experts, and of a link inside a node for tp.
+// Returns rates of products, copies and links. The links of ep and experts are between nodes, and the link of tp is
+// inside a node.
 Rates rates(const TimeCurve& between_nodes, const TimeCurve& inside, double flops = 1e11) {
   Rates r;
   r.compute.fill(sampled(1e-6, flops));

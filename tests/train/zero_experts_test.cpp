@@ -132,7 +132,7 @@ class ChunkCounter final : public schedule::GraphRunner {
   int64_t most = 0;
 };
 
-// The routing of each group of ep ranks determines its number of chunks.
+// Each group of ep ranks determines its number of chunks from its own routing.
 TEST(ChunksOfALimit, MayDifferBetweenReplicas) {
   const Uneven uneven;
   const Words words = uneven.words({reuse + "s4", moe + "memory_limit=30000"});

@@ -24,7 +24,7 @@ const Option& option_of(std::string_view name) {
   return *found;
 }
 
-// Returns the positions of ranks on a mesh in an order of axes, a value of the option `order`.
+// Returns the layout of a mesh. `order` is its order of axes, a value of the option `order`.
 mesh::Layout layout_of(const MeshSizes& m, const std::string& order) {
   return {{.pp = m[Axis::pp],
            .cp = m[Axis::cp],

@@ -44,8 +44,8 @@ void expect_gathered(int ranks, const std::function<std::vector<Piece>(int rank,
   });
 }
 
-// Returns the runs of a piece of a [4, 5, 7] tensor. Each run has its begin in the tensor, its begin in the piece, and
-// its number of elements.
+// Returns the runs of a piece of a [4, 5, 7] tensor. A run has its first index in the tensor, its first index in the
+// piece, and its number of elements.
 std::vector<std::array<int64_t, 3>> runs_of(Placement::Region region, int64_t begin, int64_t count) {
   device::DeviceContext context;
   const Piece piece{"w", {4, 5, 7}, std::move(region), begin, Tensor::empty({count}, Dtype::f64, context), true};

@@ -60,7 +60,7 @@ std::vector<Held> held_by(const ModelInstance& instance) {
 
 class HeldParameters : public testing::TestWithParam<Case> {};
 
-// Compares each rank of a group with a rank on the meta device that has the same number, but no peers.
+// Compares each rank of a group with the rank of the same number on the meta device, which has no peers.
 TEST_P(HeldParameters, AreTheSameOnAMetaDevice) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   on_ranks(GetParam().ranks, [&](const comm::ProcessGroup& world) {

@@ -21,8 +21,8 @@ using Overrides = std::vector<std::string>;
 const Overrides open_keys{"parallel.ep=2", "schedule.moe.duplicates=auto", "schedule.moe.chunk_by=auto"};
 constexpr const char* chosen = "duplicates drop, overlap sequential, chunk_by tokens, chunks 4";
 
-// Returns a saved run of a recipe with open choices, opened with the further overrides `more`. The run had chosen
-// `schedule`.
+// Returns a saved run whose recipe leaves choices open. The run had chosen `schedule`. The overrides `more` apply when
+// the run is opened.
 SavedRun run_that_chose(const Scratch& folder, const std::string& schedule, const Overrides& more = {}) {
   Progress progress{.step = 7, .skipped = 0, .tokens = 448, .next_sequence = 28, .fingerprints = {{1, 2}}};
   progress.schedule = schedule;
