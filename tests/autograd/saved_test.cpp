@@ -157,7 +157,7 @@ TEST_F(SavedTest, OffloadingMovesBytesFromTheActivationsToTheOffloadCategory) {
 }
 
 TEST_F(SavedTest, SmallTensorsAreNotOffloaded) {
-  const int64_t threshold = rows * width * 8;  // bytes; more than the statistics of a norm have
+  const int64_t threshold = rows * width * 8;  // bytes, more than the statistics of a norm
   const auto offload = offload_policy(threshold);
   const Pass kept = pass(*keep, false, Replay::Weights::at_once, model);
   const Pass moved = pass(*offload, false, Replay::Weights::at_once, model);

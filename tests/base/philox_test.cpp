@@ -11,7 +11,7 @@ namespace {
 
 using Block = std::array<uint32_t, 4>;
 
-// Checks the kat_vectors of Random123 (Salmon et al. 2011) for philox 4x32 with ten rounds.
+// Checks the known-answer vectors (kat_vectors) of Random123 (Salmon et al. 2011) for philox 4x32 with ten rounds.
 TEST(Philox, GivesTheKnownAnswersOfRandom123) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr uint32_t ones = 0xffffffff;

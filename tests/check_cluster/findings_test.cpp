@@ -326,7 +326,7 @@ TEST(Judge, WriteErrorOfOneRankIsNotBlamedOnSharing) {
   ranks[0].folder->missing = ranks[2].folder->missing = {1};
   ranks[3].folder->stale = {1};
   expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b): /shared/rank-1.new: cannot be written"});
-  ranks[0].folder->missing = {1, 2};  // the file of rank 2 was written, so only its node does not share the folder
+  ranks[0].folder->missing = {1, 2};  // rank 2 has written its file, so the folder is not shared
   const auto findings = judge(ranks, {});
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_NE(findings[0].message.find("rank 0 (node a) did not see the new file of rank 2 within "), std::string::npos)

@@ -283,8 +283,8 @@ test_mpmoe_prints_memory_by_part() {
   expect 0 memory
   expect_equal "$(starts)" " 2 started "
   expect_equal "$(grep -c '^memory' kept/rows)" 4
-  # The states are three times the parameters, plus the gradients. Equations 1 to 3 give 75.5, 12.6 and 7.9 MB for 512
-  # tokens.
+  # The states take three times the bytes of the parameters, plus the bytes of the gradients. Equations 1 to 3 give
+  # 75.5, 12.6 and 7.9 MB for 512 tokens.
   expect_equal "$(awk '$1 == "GPT-S" { print $2, $4, $5, $6, $7, $9, $10, $11, $13, $14, $15, $17, $18 }' out)" \
     "512 5.0 30.0 4.0 0.5 12.7 75.9 11.4 78.7 13.1 8.2 50% 25%
 1024 5.0 30.0 4.0 0.5 12.7 75.9 11.4 64.9 21.6 13.5 50% 50%"

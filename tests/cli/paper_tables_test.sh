@@ -472,7 +472,7 @@ test_parm_placements_print_traffic_between_nodes() {
     out || failed "the row of placement 2 is missing or wrong: $(cat out)"
 }
 
-# `eps_tables NAME`: prints the table eps_NAME (without NAME: eps) of the rows.
+# `eps_tables NAME`: prints the table eps_NAME of the rows, or the table eps if there is no NAME.
 eps_tables() {
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f "tools/bench/papers/eps${1:+_$1}.awk"
 }

@@ -94,7 +94,7 @@ TEST(RankThread, OwnWaitsCount) {
   const auto flight = Flight::make(meter, TrafficClass::pp);
   flight->begin();
   double exposed = 0;
-  std::thread peer([&] {  // ends the operation once exposed time is counted, so the waiter is blocked
+  std::thread peer([&] {  // ends the operation once exposed time is counted, because the waiter then is blocked
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (exposed == 0 && std::chrono::steady_clock::now() < patience)
       exposed = meter->take(TrafficClass::pp).exposed_seconds;

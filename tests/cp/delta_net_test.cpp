@@ -50,7 +50,7 @@ struct Whole {
   std::array<Tensor, 5> rule;
   Tensor x, dout, dx;
 };
-// Returns center + spread * x for normal numbers x.
+// Returns center + spread * x for standard normal numbers x.
 Tensor numbers_around(Lab& lab, const Shape& shape, double center, double spread) {
   std::vector<double> v = values_of(lab.randn(shape));
   for (double& x : v) x = center + spread * x;

@@ -50,7 +50,7 @@ TEST(CudaDocuments, AreOmittedBeyondTheGivenCount) {
   EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 3, 24, 0, 10, 80}));
 }
 
-// 1024 threads share 5006 tokens, so a thread handles up to five.
+// 1024 threads share 5006 tokens, so a thread handles up to five tokens.
 TEST(CudaDocuments, MayHaveMoreTokensThanABlockHasThreads) {
   std::vector<int32_t> lengths{1000, 1, 2, 500};
   for (int i = 0; i < 1000; ++i) lengths.push_back(1);

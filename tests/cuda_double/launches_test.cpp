@@ -1,5 +1,4 @@
-// Numbers of launches of layers, counted by the CUDA test double. On a card, each launch takes microseconds, even for
-// little work.
+// Launch counts of layers, from the CUDA test double. On a card, each launch takes microseconds, even for little work.
 #include "tests/support/cuda_double/launches.h"
 
 #include <gtest/gtest.h>

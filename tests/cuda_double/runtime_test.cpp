@@ -233,7 +233,7 @@ TEST_F(CudaDouble, AllocationsAndFreesWaitForTheDevice) {
   EXPECT_TRUE(waits_for_the_device([&] { return cudaFreeHost(pinned); }));
 }
 
-// A refused plan also waits: the double has no plans for calls without documents.
+// The double refuses the first plan, because it has no plans for calls without documents. A refused plan also waits.
 TEST_F(CudaDouble, MakingAPlanOfCudnnWaitsForTheDevice) {
   using kernels::cuda::CudnnPlan;
   const kernels::cuda::CudnnHandle handle;

@@ -127,7 +127,7 @@ TEST(IssuePart, RepetitionMakesCallsOfTheProgramAgain) {
     r.kernel(Lane::compute);
     const Event first = call();
     r.inter.wait(r.compute.record());
-    const Event exchanged = r.exchange();  // marks that `call` adds change the number of its mark
+    const Event exchanged = r.exchange();  // marks that `call` adds change the number of this event's mark
     r.compute.wait(first);
     r.kernel(Lane::compute);
     const Event second = call();

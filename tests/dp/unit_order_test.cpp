@@ -9,7 +9,7 @@ namespace {
 using dp::UnitOrder;
 using Units = std::vector<size_t>;
 
-// Uses the units and returns the number of times that the next unit was expected. A repeated unit counts as one use.
+// Uses the units. Returns the number of uses that were expected. A repeated unit counts as one use.
 int expected_uses(UnitOrder& order, const Units& units) {
   int expected = 0;
   size_t next = UnitOrder::none;

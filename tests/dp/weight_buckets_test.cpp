@@ -239,8 +239,8 @@ TEST(WeightBuckets, NextUnitIsGatheredAheadInAKnownOrder) {
   });
 }
 
-// The ranks call the two operations in opposite orders. The calls of the ranks would not match if weights and gradients
-// shared a communicator.
+// The ranks call a gather of weights and a reduction of gradients in opposite orders. The calls of the ranks would not
+// match if weights and gradients shared a communicator.
 TEST(WeightBuckets, WeightsAreNotOrderedAgainstGradientsUnderZero3) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);

@@ -139,7 +139,7 @@ TEST(RoutingPlan, PositionsOfRowsEqualThoseOfARowByRowSearch) {
   });
 }
 
-// A kernel, not the host, computes the numbers that each row needs.
+// A kernel, not the host, computes the indices of the rows.
 TEST(RoutingPlan, UploadsAsManyBytesForManyRowsAsForFew) {
   const auto uploaded = [](int64_t tokens) {
     const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);

@@ -95,7 +95,7 @@ TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
       }
 }
 
-// Tests more slices than a launch on a card can update, which is 32.
+// Tests more slices than a launch on a card can update (32).
 TEST_P(Moments, AreRoundedByTheKeysOfTheirSlices) {
   for (const int count : {33, 70}) {
     std::vector<AdamwSlice> slices;

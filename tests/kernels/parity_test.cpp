@@ -1,5 +1,5 @@
-// Compares every entry of the CPU table with the reference, for several dtypes and sizes. Also compares the tensors
-// that the kernels change with the outputs that their signatures mark.
+// Compares every entry of the CPU table with the reference, for several dtypes and sizes. Also checks that kernels
+// change only the outputs that their signatures mark.
 #include <gtest/gtest.h>
 
 #include <set>

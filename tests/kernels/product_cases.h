@@ -76,7 +76,8 @@ class ProductTest : public testing::TestWithParam<Dtype> {
   }
   Tensor random(int64_t rows, int64_t columns) { return random(rows, columns, dtype()); }
 
-  /// Expects c to be `start` (zero if undefined) plus a b, a sum of `depth` terms per element.
+  /// Expects c to be `start` plus the product of a and b. An undefined `start` counts as zero. Each element is a sum of
+  /// `depth` terms.
   void expect_product(const Tensor& c, int64_t depth, const Factor& a, const Factor& b, const Tensor& start = {}) {
     const Values got(c);
     const Factor first = start.defined() ? plain(start) : [](int64_t, int64_t) { return 0.0; };

@@ -150,7 +150,7 @@ TEST_P(Rests, AreNotChangedInASkippedStep) {
   EXPECT_GT(expect_same(all, rests), 0);
 }
 
-// Tests more slices than a launch on a card can update, which is 32 or 48.
+// Tests more slices than a launch on a card can update (32 or 48).
 TEST_P(Rests, ManySlicesAreUpdatedTogether) {
   std::vector<AdamwSlice> all, rests;
   for (int64_t s = 0; s < 70; ++s) {

@@ -21,7 +21,7 @@ using Rows = std::vector<int64_t>;
 
 struct Load {
   std::string name;
-  Rows rows;  // of each expert
+  Rows rows;  // rows of each expert
   int64_t down, across;
   int multiprocessors;
 };

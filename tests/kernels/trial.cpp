@@ -35,7 +35,7 @@ std::string coordinate(const Shape& shape, int64_t i) {
 // many kernels compute -1.
 void poison(const Tensor& t) { t.fill_bytes(is_floating(t.dtype()) ? 0xff : 0x7f, t.device().context().compute()); }
 
-// Copies the elements of `t` from one copy of the bytes of `whole` to another copy.
+// `from` and `to` are copies of the bytes of `whole`. Copies the elements of `t` from `from` to `to`.
 void copy_members(std::byte* to, const std::byte* from, const Tensor& t, const Tensor& whole) {
   const auto first = static_cast<int64_t>(t.address() - whole.address());
   const int64_t row_bytes = t.dim(-1) * size_of(t.dtype()), rows = t.numel() ? t.numel() / t.dim(-1) : 0;

@@ -71,7 +71,7 @@ TEST_P(Wire, Fp8RowIsCodesScaleAndRowWeights) {
   const Bytes bytes =
       packed(tensor<float>({896, -1, 0.5f, 0, 448}, {1, 5}), WireFormat::fp8, {}, tensor<float>({1.5f}, {1, 1}))
           .to_vector<uint8_t>();
-  // With scale 2: 448, -0.5, 0.25, 0, 224; then three zeros, 2.0f, 1.5f.
+  // The scale is 2. The codes are 448, -0.5, 0.25, 0 and 224. Three zeros, 2.0f and 1.5f follow.
   EXPECT_EQ(bytes, (Bytes{0x7e, 0xb0, 0x28, 0x00, 0x76, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0xc0, 0x3f}));
 }
 

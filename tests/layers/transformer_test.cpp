@@ -175,7 +175,7 @@ TEST(QkNorm, NormOverAllHeadsHasAGainForEachElement) {
   EXPECT_EQ(instance.parameters.find("layers.0.attention.k_norm.weight").shape(), (Shape{8}));
 }
 
-// Gains far beyond the limit leave only signs, so a further factor changes nothing.
+// Gains far beyond the limit of clipping leave only signs, so a greater gain changes nothing.
 TEST(QkvClip, IsAppliedAfterNormsOverAllHeads) {
   const auto with_gain = [](double scale) {
     ModelInstance instance(small_recipe(dense_with({"model.qk_norm=all_heads", "model.qkv_clip=0.01"})), Registry(),
@@ -194,7 +194,7 @@ TEST(QkvClip, BoundsQueriesKeysAndValues) {
       multiply(instance.parameters.find(cat("layers.0.attention.", name, ".weight")), scale, instance.context);
     return logits(instance, sequence(false));
   };
-  // Far beyond the limit, only signs remain, so a further factor changes nothing. Within the limit, clipping has no
+  // Far beyond the limit, only signs remain, so a greater factor changes nothing. Within the limit, clipping has no
   // effect.
   const Tensor far = with_clip("0.01", 1e9), further = with_clip("0.01", 1e10);
   expect_bitwise(far, further);

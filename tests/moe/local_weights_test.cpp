@@ -178,7 +178,7 @@ TEST(LocalWeights, KeepInputsAndPreActivationsOfASlotForBackward) {
   constexpr int64_t tokens = 256, hidden = 16, width = 12, element = 8;
   const int64_t of_slot = (kept_bytes(3, tokens) - kept_bytes(2, tokens)) / tokens;
   EXPECT_GE(of_slot, element * (hidden + 2 * width));
-  // In addition, each slot has a routing weight and the numbers that routing keeps for it.
+  // In addition, each slot has a routing weight and the indices that routing keeps for it.
   EXPECT_LT(of_slot, element * (hidden + 2 * width + 8));
 }
 

@@ -19,7 +19,7 @@ class PlainPass {
   std::function<moe::Rows(Stream&, size_t, moe::Rows)> compute = [](Stream&, size_t, moe::Rows r) { return r; };
   std::function<void(size_t)> weight_gradients{};  // empty if there are none
   moe::SharedWork shared{};
-  int64_t weights_out = 0, weights_back = 0;  // numbers of weights that are sent and returned with each slot of a row
+  int64_t weights_out = 0, weights_back = 0;  // weights per slot of a row: sent, returned
   bool weighs = false;
   moe::Buffers buffers = moe::Buffers::own;
 

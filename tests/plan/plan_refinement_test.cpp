@@ -380,7 +380,7 @@ TEST(Plan, IsNeverWorseThanWithoutChanges) {
     r.parallel.order = recipe.parallel.order;
     r.offload = recipe.offload;
     r.schedule.moe = recipe.schedule.moe;
-    // The layout's overlap stays under dualpipe_v: the search may choose dualpipe_v only after a change of
+    // A layout with dualpipe_v keeps its overlap here, because the search may choose dualpipe_v only after a change of
     // schedule.pipeline.overlap.
     if (r.schedule.pipeline.kind != pp::PipelineKind::dualpipe_v)
       r.schedule.pipeline.overlap = recipe.schedule.pipeline.overlap;

@@ -72,8 +72,8 @@ Cluster described() {
 
 TEST(PredictionError, DescriptionsHaveTheErrorOfPublishedSteps) {
   const PredictionError& error = prediction_error(described());
-  // The report has published and predicted rates: predicted over measured rate equals measured over predicted time. The
-  // letters at the beginning of a row's name are its source.
+  // The report has published and predicted rates. Predicted rate / published rate equals measured time / predicted
+  // time. The letters at the beginning of a row's name are its source.
   const std::string row = R"(    ([A-Za-z]+)\S* +\S+ +\d+ +[AB] +([0-9.]+) +([0-9.]+) +[-+][0-9.]+%( .*)?)";
   expect_quantiles(error, steps_in(std::string(error.source), row, [](const std::smatch& found) {
                      return Known{found[1], std::stod(found[3]) / std::stod(found[2])};
@@ -104,7 +104,8 @@ TEST(PredictionError, CoverageOfPublishedStepsMatchesTheirReport) {
 
 TEST(PredictionError, MeasuredCurvesHaveTheErrorOfWholeSteps) {
   const PredictionError& error = prediction_error(Cluster{});
-  // The report has predicted over measured seconds. The first part of a case's name is the place where it ran.
+  // The report has the quotients of predicted and measured seconds. The first part of a case's name is the place where
+  // it ran.
   expect_quantiles(error, steps_in(std::string(error.source),
                                    R"(    (\w+)\.\d\d +\d +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +([0-9.]+) .*)",
                                    [](const std::smatch& row) {

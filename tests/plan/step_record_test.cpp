@@ -207,8 +207,8 @@ TEST(StepRecord, CountsRestsAndReadsOfWeightsInTheUpdate) {
 
 TEST(StepRecord, CountsTheBytesOfLogits) {
   struct Bytes {
-    int64_t loss = 0;            // of cross-entropy
-    int64_t beyond_product = 0;  // of the head's forward product, beyond operands and result in bf16
+    int64_t loss = 0;            // bytes of cross-entropy
+    int64_t beyond_product = 0;  // bytes of the head's forward product beyond operands and result in bf16
     bool operator==(const Bytes&) const = default;
   };
   const Recipe recipe = recipe_with({"train.precision=bf16"});
@@ -343,8 +343,8 @@ TEST(StepRecord, HasTheLanesOfACpuIfLanesHaveThreads) {
   }
 }
 
-// Returns the names of the operations at which counts of the first MoE layer become known, in their order: the gather
-// of all ranks' counts, and the copy of counts to the host.
+// Returns the names of the operations at which counts of the first MoE layer become known, in their order. "all_gather"
+// gathers the counts of all ranks, and "to host" copies counts to the host.
 std::vector<std::string> reading_of_counts(const std::string& collectives) {
   const StepRecord record =
       record_of(recipe_with({"parallel.ep=2", "device=cuda", "distributed.device_collectives=" + collectives}), 2);

@@ -32,8 +32,8 @@ TaskGraph one_computation(double seconds) {
   return g;
 }
 
-// Returns the end of the computation of each rank, in seconds. The ranks share a node. Rank r computes for seconds[r]
-// alone.
+// Returns the end of the computation of each rank, in seconds. The ranks share a node. Rank r would compute for
+// seconds[r] if it were alone.
 std::vector<double> ends(const std::vector<double>& seconds, const SharedCores& cores) {
   std::vector<TaskGraph> graphs;
   for (const double s : seconds) graphs.push_back(one_computation(s));

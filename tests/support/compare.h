@@ -1,4 +1,4 @@
-// Comparison of tensors. A failure of an expectation ends with the --gtest_filter option that repeats the test.
+// Comparison of tensors. The message of a failed expectation ends with the --gtest_filter option that repeats the test.
 #pragma once
 
 #include <source_location>

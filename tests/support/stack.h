@@ -38,7 +38,7 @@ inline Tensor entry_of(const Tensor& stack, int dim, int64_t index) {
   return tensor::on_device(out, stack.device(), device::Category::temporary);
 }
 
-/// Returns the stack of entries of one shape, the inverse of entry_of(). `dim` is the new dimension.
+/// Stacks entries of one shape along the new dimension `dim`. This function is the inverse of entry_of().
 inline Tensor stack_of(const std::vector<Tensor>& entries, int dim) {
   const Tensor& first = entries.front();
   std::vector<int64_t> sizes(first.shape().begin(), first.shape().end());

@@ -38,7 +38,7 @@ TEST_P(VocabEmbedding, RowsAndGradientsEqualOneRankBitwise) {
     const Value y = embedding(alone.tape, whole, ids);
     backward(alone.tape, y, dy);
     expect_bitwise(held(y.data), look_up(piece, Replay::Weights::at_once));
-    // The ids of the batch do not name most rows of the table, so the gradients of these rows are zero.
+    // Most rows of the table have no id in the batch, so their gradients are zero.
     expect_bitwise(TpLab::part_of(whole.gradient(), piece), piece.gradient(), Zeros::expected);
     look_up(later, Replay::Weights::delayed);
     expect_bitwise(piece.gradient(), later.gradient(), Zeros::expected);

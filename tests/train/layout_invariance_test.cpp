@@ -278,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(
         // There are more chunks than tokens.
         Case{"ChunksOfOneTokenAndOfNone",
              {"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=64", "recompute=block"}},
-        // Every parameter is its own bucket, so reductions run during backward.
+        // Every parameter has its own bucket, so reductions run during backward.
         Case{"SmallBuckets", {"distributed.bucket_bytes=1"}}),
     [](const auto& i) { return i.param.name; });
 

@@ -37,7 +37,7 @@ inline nlohmann::json byte_level_json() {
 }
 
 /// Returns a SentencePiece-like tokenizer.json with byte fallback: 0 <unk>, 1 <s>, 2 </s>, 3 to 258 the bytes, then
-/// U+2581, a, b and U+2581 with a.
+/// U+2581, a, b and "U+2581 a".
 inline nlohmann::json fallback_json() {
   const std::string space = "\xe2\x96\x81";
   nlohmann::json vocab = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2},       {space, 259},

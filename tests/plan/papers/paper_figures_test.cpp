@@ -36,7 +36,7 @@ constexpr int ranks_of_node = 8;
 struct Layer {
   int64_t hidden, expert_hidden, experts, top_k;
   std::string expert;  // value of model.moe.expert
-  int64_t tokens;      // of a rank; a multiple of 256, or fewer than 256
+  int64_t tokens;      // tokens of a rank: a multiple of 256, or fewer than 256
   int ranks;
 
   // Returns the graphs of the passes on rank 0: forward, then backward.

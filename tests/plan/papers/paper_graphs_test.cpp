@@ -125,7 +125,7 @@ struct ParmLinks {
     return rates;
   }
 
-  // A rank of n sends (n - 1)/n of the elements of a collective, and twice as many in an all-reduce.
+  // One of n ranks sends (n - 1)/n of the elements of a collective, and twice as many in an all-reduce.
   parm::Costs costs() const { return {.AG_MP = cost(gather, width), .A2A = cost(direct, 2 * width)}; }
   parm::BaselineCosts baseline_costs() const {
     return {.AG_ESP = cost(esp_gather, width), .AR_ESP = cost(esp_sum, width, 2), .A2A_EP = cost(ep_exchange, 2)};

@@ -128,8 +128,8 @@ CudnnHandle::~CudnnHandle() { delete handle_; }
 // Returns the first version that supports empty documents, so that tests include empty documents.
 int64_t CudnnHandle::version() const { return 92500; }
 
-// Waits for the device, also for a refused problem, because cuDNN has plans for more problems than the double. cuDNN
-// compiles the kernels of a plan, so a plan loads new kernels even under CUDA_MODULE_LOADING=EAGER.
+// Waits for the device even if the double refuses the problem, because cuDNN has plans for more problems than the
+// double. cuDNN compiles the kernels of a plan, so a plan loads new kernels even under CUDA_MODULE_LOADING=EAGER.
 CudnnPlan::CudnnPlan(const AttentionProblem& problem, const CudnnHandle&) : made_(new Made{problem}) {
   if (cuda_double::require_device("a plan of cuDNN") != cudaSuccess) {
     refused_ = "the thread has chosen no device";

@@ -20,8 +20,8 @@ float dot(const __nv_bfloat16* a, const __nv_bfloat16* b, int64_t terms, int64_t
   return sum;
 }
 
-/// Rows of one group that a block of threads computes: `existing` rows from `row` on, or a full tile if `existing` is
-/// larger. The block computes nothing if `existing` is 0.
+/// Rows of one group that a block of threads computes: `existing` rows from `row` on, but at most a full tile. The
+/// block computes nothing if `existing` is 0.
 struct RowTile {
   int64_t group, row, existing = 0;
 };
