@@ -445,7 +445,7 @@ test_parm_step_follows_the_predicted_schedule() {
   grep -qE '\| +2\.00 +2\.50 +2\.00 \| s1$' out || failed "the predicted schedule is missing or wrong: $(cat out)"
 }
 
-# `layer_row LAYER SCHEDULE PASS SECONDS PREDICTED EP`: prints a row of moe_layer of one round.
+# `layer_row LAYER SCHEDULE PASS SECONDS PREDICTED EP`: prints a row that moe_layer writes for one round.
 layer_row() { printf '%s\t1\t%s\t%s\t%s\t%s\t0.1\t0.1\t%s\t0\t%s\t0\t1\n' "$1" "$2" "$3" "$4" "$4" "$5" "$6"; }
 
 test_shadow_compares_times_and_bytes() {

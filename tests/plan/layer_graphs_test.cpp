@@ -196,7 +196,8 @@ TEST(LayerWork, HasSharedExpertsInsideOrOutsideOfTheGraphs) {
   EXPECT_DOUBLE_EQ(after_inside + after_outside, beside_inside + beside_outside);
 }
 
-// The gradients of shared experts are reduced during the backward of their layer, which does not wait for them.
+// The gradients of shared experts are reduced during the backward of their layer. Backward does not wait for these
+// reductions.
 TEST(LayerWork, HasNoReductionsOfGradients) {
   const Overrides shared{"parallel.ep=2", "model.moe.shared_experts=1", "distributed.bucket_bytes=1024"};
   for (const schedule::Transfer& transfer : transfers_outside(work_of(shared, 2)))

@@ -57,8 +57,8 @@ class Clique {
   /// first launches wait. Returns false if `gone` becomes true.
   bool connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
   /// Runs the stream's part: one collective, which is the `number`th of its rank, or messages that were launched
-  /// together. As in NCCL, an abort only ends operations that are not complete: their results are undefined. Results of
-  /// complete operations remain.
+  /// together. As in NCCL, an abort ends only operations that are not complete. The results of these operations are
+  /// undefined. Results of complete operations remain.
   void collective(Lock& lock, int rank, int64_t number, const NcclCall& call, const bool& gone);
   void messages(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
 
