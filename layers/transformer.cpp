@@ -13,8 +13,8 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Returns the placement of the embedding. Each pipeline rank computes an addend of the gradient if the embedding is on
-// two pipeline ranks (of the first and the last stage).
+// Returns the placement of the embedding. The pipeline ranks of the first and the last stage each compute an addend of
+// the gradient if both have the embedding.
 Placement embedding_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;

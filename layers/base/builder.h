@@ -61,16 +61,16 @@ class Builder {
   cp::ContextKind context_kind() const { return options_.context; }
   bool deterministic() const { return options_.deterministic; }
 
-  /// Placement of a parameter that every tp rank holds in full and applies to all rows or, under sequence parallelism,
-  /// to its own rows. Examples are the gain of a norm and the bias of a row-parallel layer. parameter() uses this
-  /// placement by default.
+  /// Placement of a parameter that every tp rank holds in full. Each rank applies the parameter to all rows or, under
+  /// sequence parallelism, to its own rows. Examples are the gain of a norm and the bias of a row-parallel layer.
+  /// parameter() uses this placement by default.
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
   /// Placement of a parameter that every tp rank holds in full, but uses only for the rank's own tokens or heads. The
   /// gradient is the sum over the tp ranks.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
-  /// Placement of a parameter that is sharded over tp along `dim`. The number of pieces is `pieces` if this is above 0
-  /// and below the number of ranks; otherwise, it is the number of ranks. Neighbouring ranks hold the same piece if
-  /// there are fewer pieces than ranks.
+  /// Placement of a parameter that is sharded over tp along `dim`. The number of pieces is `pieces` if 0 < `pieces` <
+  /// the number of ranks, and otherwise the number of ranks. Neighbouring ranks hold the same piece if there are fewer
+  /// pieces than ranks.
   Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);

@@ -15,8 +15,8 @@ namespace hexad::layers {
 ///   - Grouped-query attention: `keys` and `values`, both [maximum length, G, C], where G is the number of key/value
 ///     heads on this rank and C is the size of a head.
 ///   - Latent attention: only `keys`, [maximum length, 1, rope_size + kv_rank].
-///   - Delta net: `state` [1, heads on this rank, key_size, value_size] after the last token, and `recent`, the last
-///     conv_size - 1 input rows of the convolutions of queries, keys and values.
+///   - Delta net: `state` [1, heads on this rank, key_size, value_size] after the last token, and `recent`. Each of the
+///     convolutions of queries, keys and values has its last conv_size - 1 input rows in `recent`.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
@@ -52,7 +52,7 @@ struct MicroBatch {
   /// Tokens that prediction block k (from 0) reads and predicts in the row of token i. The tensors have the shapes and
   /// dtypes of `ids` and `targets` above.
   struct Further {
-    Tensor ids;      // id of token i + k + 1, or of the document's last token if i + k + 1 is beyond the document
+    Tensor ids;      // id of token i + k + 1, or of the document's last token if the document has no token i + k + 1
     Tensor targets;  // id of token i + k + 2; -1: none
   };
   std::vector<Further> further{};  // one for each prediction block; empty: the blocks do not run

@@ -17,8 +17,8 @@ namespace hexad::layers {
 /// on these numbers (schedule.moe.shared: beside).
 struct FeedForwardWork {
   int64_t products;            // matrix products, at least 1; the weights of each have hidden x width elements
-  int64_t column_linears = 0;  // calls of tp::column_linear, whose inputs have model.hidden elements
-  int64_t row_linears = 0;     // calls of tp::row_linear, whose results have model.hidden elements
+  int64_t column_linears = 0;  // calls of tp::column_linear, whose input rows have model.hidden elements
+  int64_t row_linears = 0;     // calls of tp::row_linear, whose result rows have model.hidden elements
 };
 
 /// Feed-forward layer, which maps x[T, hidden] to an output of the same shape. `context` is the context of the

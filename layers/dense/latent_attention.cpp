@@ -87,8 +87,8 @@ LatentAttention::Keys LatentAttention::keys(Tape& t, const Value& latent, const 
   return {join_heads(t, rope, k), resize_heads(t, v, sizes_.key_size())};
 }
 
-// Returns the attention [1, H, value size] of the last token of a sequence, whose queries are q[1, H, key size], to the
-// rows of the cache. The latent contributes q^T (W latent) = (W^T q)^T latent to the score of a head, where W is the
+// Returns the attention [1, H, value size] of a sequence's last token to the rows of the cache. The token's queries are
+// q[1, H, key size]. The latent contributes q^T (W latent) = (W^T q)^T latent to the score of a head, where W is the
 // head's matrix of k_up. The result of a head is its matrix of v_up times the weighted sum of the latents.
 Tensor LatentAttention::attend_absorbed(Stream& stream, const Tensor& q, const Tensor& rows) const {
   const auto& k = kernels::kernels(q.device());

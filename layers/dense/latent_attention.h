@@ -46,7 +46,7 @@ class LatentAttention : public SelfAttention {
                          const ForwardContext& context) const;
   Value attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope, KeyValueCache& cache) const;
   Tensor attend_absorbed(Stream& stream, const Tensor& q, const Tensor& rows) const;
-  /// Returns the number of elements of a row of the cache.
+  /// Returns the number of elements in a cache row.
   int64_t row_size() const { return sizes_.rope_size + sizes_.kv_rank; }
 
   int64_t layer_, heads_;  // index of the layer; number of heads on this rank

@@ -18,8 +18,9 @@ using autograd::linear;
 enum class Parallel : uint8_t { none, column, row };
 
 /// Linear layer y[T, outputs] = x[T, inputs] weight^T + bias. Its parameters are "weight" [outputs, inputs], and "bias"
-/// if Config::bias is true. The layer can stack n linear layers that read the same x. Its parameters are then "weight"
-/// [n, outputs, inputs] and "bias" [n, outputs], and y[T, n outputs] holds the results of the layers side by side.
+/// if Config::bias is true. The layer can stack n linear layers that read the same x. The stack's parameters are
+/// "weight" [n, outputs, inputs] and "bias" [n, outputs]. Its result y[T, n outputs] holds the results of the n layers
+/// side by side.
 struct Linear {
   struct Config {
     int64_t inputs, outputs;

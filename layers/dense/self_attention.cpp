@@ -23,8 +23,8 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
                                                    .accumulator = true}));
 }
 
-// Passes the chunks as documents if the layer has chunks. The window then has the size of a chunk, and therefore hides
-// no further key.
+// Passes the chunks as documents if the layer has chunks. The window then has the size of a chunk, so it hides only
+// keys of other chunks.
 Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value& v,
                             const ForwardContext& context) const {
   const MicroBatch& batch = context.batch;

@@ -22,8 +22,8 @@ class SelfAttention : public TokenMixer {
   /// Returns the attention of the new tokens of one sequence, which begin at position `begin`. `k` and `v` are the keys
   /// and values of all tokens of the sequence so far.
   Value attend_from(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
-  /// Returns the attention [1, H, C] of the last token of a sequence, whose queries are q[1, H, C]. `rows` [T, 1, C],
-  /// one per token so far, are the keys and the values of all heads. Gradients are not computed.
+  /// Returns the attention [1, H, C] of a sequence's last token, whose queries are q[1, H, C]. `rows` [T, 1, C], one
+  /// per token so far, are the keys and the values of all heads. Gradients are not computed.
   Tensor attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const;
 
  private:

@@ -172,9 +172,9 @@ bool MoeLayer::balances_choices() const {
   return config_.aux_loss.coefficient > 0 && config_.aux_loss.scope != AuxScope::global_batch;
 }
 
-// Returns the fractions f_e [scopes, E]: the share of a scope's assignments that chose expert e, before drops, over all
-// ranks that share the scope. The scope is the previous global batch if balances_choices() is false. Otherwise, also
-// adds this rank's assignments to `totals` [E] if `totals` is defined.
+// Returns the fractions f_e [scopes, E]: the share of a scope's token-expert pairs that have expert e, before drops,
+// over all ranks that share the scope. The scope is the previous global batch if balances_choices() is false.
+// Otherwise, also adds this rank's number of pairs for each expert to `totals` [E] if `totals` is defined.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                                   Stream& stream) const {
   const auto& k = kernels_of(ids).router_loss;

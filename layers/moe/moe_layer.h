@@ -35,8 +35,8 @@ class MoeLayer {
     Value aux_losses;  // this rank's addend of the weighted auxiliary losses, [1] in the accumulator dtype; its data is
                        // undefined if all losses are off, and in evaluation
   };
-  /// Dense MLP of model.moe.dense_residual, which runs together with the shared experts (schedule.moe.shared), and its
-  /// input, which has the shape of x.
+  /// Dense MLP of model.moe.dense_residual, and its input, which has the shape of x. The MLP runs together with the
+  /// shared experts (schedule.moe.shared).
   struct Dense {
     const FeedForward* mlp = nullptr;  // null: there is no dense MLP
     Value input{};
@@ -116,7 +116,7 @@ class MoeLayer {
   std::optional<Gate> shared_gate_;
   std::unique_ptr<RoutingOverride> override_;
   Tensor bias_;             // [E]: added to scores in the selection; undefined if the model has no selection bias
-  Tensor previous_counts_;  // [E]: counts of the last global batch; undefined if no balancing loss reads them
+  Tensor previous_counts_;  // [E]: counts of the previous global batch; undefined if no balancing loss reads them
 };
 
 }  // namespace hexad::moe

@@ -53,8 +53,8 @@ int max_ctas_of(std::span<const GroupTraffic> groups, int multiprocessors);
 /// maximum number of blocks of an operation. NCCL launches the blocks of an operation in clusters of four if their
 /// number is a multiple of four. In all other cases, NCCL launches single blocks. A single block makes a second
 /// multiprocessor unusable, because products use pairs of multiprocessors within a part of the card (a GPC). Up to
-/// eight single blocks count twice; all further blocks are assumed to share pairs. Messages are assumed to have one
-/// channel per operation and to remain inside a node, where they need more blocks.
+/// eight single blocks count twice; all blocks beyond these eight are assumed to share pairs. Messages are assumed to
+/// have one channel per operation and to remain inside a node, where they need more blocks.
 int multiprocessors_of(std::span<const TrafficBeside> traffic, int limit = ctas_limit);
 
 /// Returns CUDA's priority for a stream of this kind, from `least` to `greatest`. In CUDA, smaller numbers are higher

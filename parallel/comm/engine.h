@@ -48,9 +48,9 @@ class CommEngine {
     MakeMessagePlan make_message_plan = comm::make_message_plan;  // replaced only by tests and by `hexad verify`
   };
   /// Starts the engine's thread, which calls `connect` to make the transport, and destroys the transport at the end.
-  /// Call the constructor on the rank's own thread. The engine polls more often in two cases: that thread waits for
-  /// communication, or, during the lifetime of a RankThread, that thread is blocked while another thread waits for
-  /// communication. Rethrows exceptions of `connect`.
+  /// Call the constructor on the rank's own thread. The engine polls more often while this thread waits for
+  /// communication. During the lifetime of a RankThread, the engine also polls more often while this thread is blocked
+  /// and another thread waits for communication. Rethrows exceptions of `connect`.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
   /// Waits until all posted operations are done, even if the streams have not reached these operations yet. Ends the
   /// job instead if the engine has failed.

@@ -1,4 +1,4 @@
-// Search for the cause of a hang. A HangWatch exchanges notes (Transport::Note) with the engines of other ranks: it
+// The search for the cause of a hang. A HangWatch exchanges notes (Transport::Note) with the engines of other ranks: it
 // asks what these ranks wait for, answers their questions, and announces its finding to all of them.
 #pragma once
 

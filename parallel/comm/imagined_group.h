@@ -22,7 +22,7 @@ enum class ImaginedPeers : uint8_t { late, prompt };
 /// Group in which all ranks but one are imagined. Each imagined rank is assumed to do the same as this rank at the same
 /// time. It has the same values and chooses the same experts. In host memory:
 /// - An all-gather repeats the values of this rank for each rank.
-/// - An all-to-all returns this rank's message to itself once for each rank.
+/// - An all-to-all receives, from each rank, the message that this rank sends to itself.
 /// - A sum multiplies this rank's values by the number of ranks.
 /// - A maximum, a minimum and a broadcast keep this rank's values.
 /// - A reduce-scatter and a receive throw std::logic_error.

@@ -120,8 +120,8 @@ IssueQueue::Start IssueQueue::next() {
   std::vector<Candidate> candidates;
   for (auto& [channel, queue] : queues_) {
     const bool gives_way = low(queue);
-    // A queue of low priority starts only one round until its peers respond. Further rounds would only fill the window
-    // of its own priority and the windows of lower priorities.
+    // A queue of low priority starts only one round until its peers respond. More rounds would only fill the window of
+    // its own priority and the windows of lower priorities.
     if (withheld(queue) || (gives_way && queue.rounds_in_flight > 0 && !answered(queue))) continue;
     Start start = startable(queue);
     if (!start.request) continue;

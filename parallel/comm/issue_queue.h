@@ -37,8 +37,8 @@ struct Limits {
 /// Kind of link that an operation uses.
 enum class Link : uint8_t { node, network };
 
-/// Key of a queue of requests: all collectives of a communicator, all its messages to one peer, or all its messages
-/// from one peer. The operations of a channel start in the same order on all ranks.
+/// Key of a queue of requests. The queue contains all collectives of a communicator, all its messages to one peer, or
+/// all its messages from one peer. The operations of a channel start in the same order on all ranks.
 struct Channel {
   enum class Kind : uint8_t { collective, send, receive };
   int communicator = 0;
@@ -128,7 +128,7 @@ class IssueQueue {
   RequestPtr overdue(int limit);
 
   /// Returns one entry for each channel in which a thread waits for an operation. Returns entries for all channels if
-  /// there is such a channel and Priorities::by_need is not set, because any channel may delay the operation. An entry
+  /// there is such a channel and Priorities::by_need is not set: any channel may then delay the operation. An entry
   /// contains the channel's first operation, and the channel's number of overdue() calls without progress.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Reduces the number of overdue() calls without progress to at most `quiet` in every channel.
@@ -166,7 +166,8 @@ class IssueQueue {
   bool low(const Queue& queue) const;
   // True if the queue is not boosted, and all ranks have called an operation of higher priority on the same link.
   bool withheld(const Queue& queue) const;
-  // Returns the next round of a queue, if its operation is ready and the order of the rounds allows it to start.
+  // Returns the next round of a queue if the queue's first operation is ready and the order of the rounds allows the
+  // round to start.
   Start startable(Queue& queue) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
   // Returns the bytes by which the candidate would exceed the window of its priority on its link; at most 0 if it fits.

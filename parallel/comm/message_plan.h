@@ -43,8 +43,9 @@ struct MessagePlan {
 };
 
 /// Returns the message plan of rank `rank` among `size` ranks. This call also performs the copies within the rank. A
-/// message has at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if its round has only one message or
-/// (in large groups) a few messages. Messages of up to BlockSizes::message_bytes are always permitted.
+/// message has at most about `round_bytes` / (size - 1) bytes. The limit is about `round_bytes` bytes in rounds with
+/// only one message or, in large groups, a few messages. Messages of up to BlockSizes::message_bytes are always
+/// permitted.
 /// - In reductions, ranks exchange pieces. Each rank sums its own piece and the received pieces in the order of the
 ///   ranks. An all_reduce then gathers the sums. In an all_reduce, each rank sends 2 * (size - 1) / size times the
 ///   bytes of the tensor, which is optimal.

@@ -18,8 +18,8 @@ struct ThreadOptions {
   // once. Messages, and collectives of class pp, start at once, because the schedule of the pipeline limits their
   // delay.
   std::chrono::microseconds patience{0};
-  // Pause before each send, receive and collective of class pp. All ranks make these pauses except rank `ahead` of the
-  // world. For rank `ahead`, the other stages are then as late as the schedule allows.
+  // Pause that ranks make before each send, receive and collective of class pp. Only rank `ahead` of the world makes no
+  // pauses. For rank `ahead`, the other stages are then as late as the schedule allows.
   struct StagePause {
     std::chrono::microseconds length{0};
     int ahead = -1;  // -1: all ranks make pauses

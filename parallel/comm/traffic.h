@@ -17,7 +17,7 @@ namespace hexad::comm {
 using device::Event;
 
 /// Priority of a communicator within its class. A communicator keeps the order of its operations. Operations that are
-/// needed sooner than others of their class therefore have a separate communicator (ProcessGroup::urgent).
+/// needed sooner than other operations of their class therefore have a separate communicator (ProcessGroup::urgent).
 enum class Urgency : uint8_t { urgent, ordinary };
 
 /// Order in which operations start. Classes of lower priority give way to classes of higher priority (IssueQueue; with

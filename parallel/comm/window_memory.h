@@ -21,7 +21,7 @@ class WindowMemory {
   };
   /// Allocates blocks of `bytes` bytes, and then frees the previous blocks, which no rank may use any more. Collective
   /// and blocking. Returns nullopt on all ranks, and keeps the previous blocks, if a device has too little memory.
-  /// Throws Error(resource) on all ranks if a device cannot access the memory of all others.
+  /// Throws Error(resource) on all ranks if a device cannot access the memory of all other devices.
   virtual std::optional<Block> allocate(int64_t bytes, device::Device device) = 0;
 };
 

@@ -83,7 +83,7 @@ class Windows {
   std::unique_ptr<WindowMemory> memory_;  // null: the devices access each other's memory without a library
   Tensor own_, distances_;
   Tensor token_;  // i32 [1]: operand of barriers; defined only if memory_ is set
-  Event closed_;  // end of the last exchange on all ranks
+  Event closed_;  // end of the latest exchange on all ranks
 };
 
 }  // namespace hexad::comm

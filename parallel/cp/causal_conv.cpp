@@ -27,7 +27,7 @@ CausalConvOperands conv_operands(const Tensor& x, const Tensor& weight, const Te
   return {half_of(x, rows.split, half), weight, before, half_of(rows.first, rows.split, half)};
 }
 
-// Returns the rows before each half, [B, W - 1, N]; undefined if the half begins its sequences.
+// Returns the last `count` rows before each half, [B, count, N]; undefined if the half begins its sequences.
 Halves rows_before(const Tensor& x, int64_t count, const DeltaRows& rows, Stream& stream) {
   Halves before, tails;
   if (rows.split.ranks == 1) return before;

@@ -8,8 +8,8 @@
 
 namespace hexad::cp {
 
-/// Split of sequences among ranks. Every sequence is divided into 2 x ranks equal pieces. Half 0 of rank c is piece c,
-/// and half 1 is piece 2 x ranks - 1 - c. This zigzag order gives every rank the same work in causal attention. The
+/// Division of sequences among ranks. Every sequence is divided into 2 x ranks equal pieces. Half 0 of rank c is piece
+/// c, and half 1 is piece 2 x ranks - 1 - c. This zigzag order gives every rank the same work in causal attention. The
 /// rows of a rank are ordered by half, sequence and position in the piece. A half is contiguous: [sequences,
 /// piece_length]. A single rank has one half, whose rows are in the order of the tokens.
 ///

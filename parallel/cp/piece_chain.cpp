@@ -21,8 +21,8 @@ std::vector<int> PieceChain::halves() const {
   return along_ == Along::later ? std::vector{0, 1} : std::vector{1, 0};
 }
 
-// Returns the rank of a neighbouring piece: the index of this rank's half `half` plus `step` (1 or -1). Returns nullopt
-// if there is no such piece.
+// Returns the rank of the piece whose index is the index of this rank's half `half` plus `step` (1 or -1). Returns
+// nullopt if there is no such piece.
 std::optional<int> PieceChain::neighbour(int half, int step) const {
   const int pieces = split_.ranks == 1 ? 1 : 2 * split_.ranks, piece = split_.piece(split_.rank, half) + step;
   if (piece < 0 || piece >= pieces) return {};

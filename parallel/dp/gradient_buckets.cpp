@@ -168,8 +168,9 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Waits until the number of reductions in flight of a two-stage bucket, plus `filled`, is at most the maximum of
-// bound_two_stage_reductions(), or until no reduction is in flight.
+// Makes the stream wait for the earliest reductions of a two-stage bucket, so that at most most_of_two_stages_ -
+// `filled` reductions (or none, if this is negative) are in flight. `filled` is 1 before the bucket is filled again,
+// otherwise 0.
 void GradientBuckets::bound(State& s, int64_t filled, Stream& stream) {
   if (keeps_all(s) || !s.bucket->two_stages || !most_of_two_stages_) return;
   const int64_t most = std::max<int64_t>(0, *most_of_two_stages_ - filled);

@@ -12,19 +12,20 @@
 namespace hexad::dp {
 
 /// Position of a contribution to a parameter's gradient within a step.
-/// - more: further contributions follow.
-/// - last: no further contribution follows.
+/// - more: other contributions follow.
+/// - last: no contribution follows.
 enum class Contribution : uint8_t { more, last };
 
 /// Dtype in which gradients are stored and summed over ranks.
 /// - accumulator: the accumulator dtype.
 /// - rounded: the dtype of the weights. With bf16, memory and traffic are half as large. Within a micro-batch, a
-///   gradient is still summed in the accumulator dtype and rounded once. The matrix product that writes a contribution
-///   also rounds the contribution if there is no other. Several contributions are first summed in separate memory.
+///   gradient is still summed in the accumulator dtype and rounded once. A matrix product also rounds the contribution
+///   that it writes if this is the only contribution of the micro-batch. Several contributions are first summed in
+///   separate memory.
 enum class Sums : uint8_t { accumulator, rounded };
 
-/// Owner of the memory of the gradients of a bucket plan. Frozen parameters have no gradients. All ranks reduce the
-/// buckets in the same order, even if the buckets are filled in another order:
+/// Owner of the gradient memory of a bucket plan. Frozen parameters have no gradients. All ranks reduce the buckets in
+/// the same order, even if the buckets are filled in another order:
 ///
 /// - Zero::nothing: all-reduces each bucket once per step, after the last contributions.
 /// - Zero::states: reduce-scatters each bucket once per step; each owner gets its piece of the sum.
@@ -55,7 +56,7 @@ class GradientBuckets final : public autograd::GradientStorage {
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
   /// Reduces the remaining buckets, for example buckets of parameters that were not used in this step. Makes `stream`
   /// wait for all reductions, after which the owned gradients are complete. Prepares for the next step. Gradients
-  /// without contributions are zero, but all ranks must take part.
+  /// without contributions are zero, but all ranks must take part in their reductions.
   void finish(Stream& stream);
   size_t count() const { return states_.size(); }
 
@@ -98,7 +99,7 @@ class GradientBuckets final : public autograd::GradientStorage {
   const BucketPlan& plan_;
   std::vector<State> states_;
   int64_t rounds_ = 1, round_ = 0;
-  std::optional<int64_t> most_of_two_stages_;  // maximum of bound_two_stage_reductions()
+  std::optional<int64_t> most_of_two_stages_;  // argument of bound_two_stage_reductions(); nullopt: no bound
   size_t next_ = 0;                            // index of the bucket that is reduced next in this round
   State* in_flight_ = nullptr;                 // bucket whose memory the latest reduction sends; null: none
 };

@@ -51,11 +51,11 @@ class WeightBuckets final : public autograd::WeightStorage {
   /// calls `change` for each trainable bucket, in the order in which a forward uses the buckets. `change` may write the
   /// owned weights of the bucket on `beside`. The new weights of the bucket are then gathered. Work on `stream`
   /// continues meanwhile, and waits for a bucket only at the use of one of its weights. Exception: under Zero::weights,
-  /// a use also waits for the update of the unit that it gathers ahead. Work on `stream` may write what `change` reads
-  /// for a bucket, such as gradients, only after complete() or after a use of a weight of the bucket. Collective. The
-  /// condition of update() on held weights also applies here.
+  /// a use also waits for the update of the unit that it gathers ahead. Tensors that `change` reads for a bucket, such
+  /// as gradients, must not be overwritten too early. Work on `stream` may overwrite them only after complete() or
+  /// after a use of a weight of the bucket. Collective. The condition of update() on held weights also applies here.
   void update_beside(Stream& stream, Stream& beside, const std::function<void(const Bucket&)>& change);
-  /// Makes later work on `stream` wait for the whole last update: for all gathers and, after update_beside(), for all
+  /// Makes later work on `stream` wait for the whole latest update: for all gathers and, after update_beside(), for all
   /// calls of `change`. Not collective.
   void complete(Stream& stream);
 

@@ -89,7 +89,7 @@ class ArrivingRows {
   std::vector<Row> rows_;
 };
 
-// Numbers the rows of each source and chunk in the order in which they arrive or return.
+// Assigns numbers to the rows of each source and chunk, in the order in which the rows arrive or return.
 class Numbering {
  public:
   Numbering(const ReceivedCounts& n, EspExchange esp_exchange, bool over_all_chunks) : etp_(n.etp), ep_(n.ep) {

@@ -20,7 +20,7 @@ struct MovedRows {
   std::vector<int64_t> shared{};
 };
 
-/// Returns the splits of the return. `there` are the splits of the dispatch.
+/// Returns the splits with which rows are sent back. `there` are the splits of the dispatch.
 inline comm::Splits returning(const comm::Splits& there) { return {there.receive, there.send}; }
 
 }  // namespace hexad::ep

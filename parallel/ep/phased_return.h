@@ -14,11 +14,11 @@ namespace hexad::ep {
 /// Order in which rows return. Rank p * fan + j of the all-to-all is rank p of an ep group with `ep` ranks. It is also
 /// rank j of the `fan` ranks that each return an addend of the same rows. The distance from the rank of a token to the
 /// rank of an expert is (d, i). i is the distance in the ring of the `fan` ranks. d is the distance in the ring of the
-/// ep ranks, or, if the grid of the ep group has two levels, (distance between the nodes) * places + (distance between
-/// the places), each in its ring. Only (d, i) determines the phase of a row. Therefore, in each phase, all ranks send
-/// to the same number of ranks, and receive from the same number of ranks. With two levels, the ranks with the same d
-/// are all on the own node or all on another node, so that no phase uses the links between nodes in one direction only.
-/// With n phases, the phase is:
+/// ep ranks if the grid of the ep group has one level. With two levels, d is (distance between the nodes) * places +
+/// (distance between the places), each in its ring. Only (d, i) determines the phase of a row. Therefore, in each
+/// phase, all ranks send to the same number of ranks, and receive from the same number of ranks. With two levels, the
+/// peers at distance d are on the own node for all ranks, or on another node for all ranks. No phase therefore uses the
+/// links between nodes in one direction only. With n phases, the phase is:
 ///   n <= ep        d mod n, so that every phase has about the same number of rows for other nodes
 ///   n = ep * fan   d * fan + i: one rank in each phase (Parm, Fig. 5), first the ranks of the own node
 /// A set contains the rows with the same phase or, if n = ep * fan, with the same d. All addends of a set return in one
@@ -44,7 +44,7 @@ class ReturnOrder {
  private:
   int distance(int token, int expert) const;
 
-  comm::NodeGrid grid_;  // of the ep ranks
+  comm::NodeGrid grid_;  // grid of the ep ranks
   int ep_, fan_, phases_;
 };
 

@@ -61,7 +61,8 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
 }
 
 // Checks the counts of joined rows. A joined row is counted in the chunk in which it is sent, and in the chunk in which
-// it returns. Each count is at most the number of slots in its chunk, because the row has slots in both chunks.
+// it returns. Each count is at most the number of slots in its chunk, because every counted row has a slot in that
+// chunk.
 void CountsMessage::check_joined(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const {
   const int64_t local = experts / ranks;
   for (int64_t to = 0; to < ranks; ++to) {

@@ -77,7 +77,7 @@ void for_each_source(const ReceivedCounts& n, EspExchange esp_exchange, const F&
         f(a, b);
 }
 
-/// Index of the first grouped row of each combination of expert, etp rank, ep rank and chunk.
+/// Indices of the first grouped rows, by expert, etp rank, ep rank and chunk.
 class GroupedOrder {
  public:
   GroupedOrder(const ReceivedCounts& n, int64_t first_chunk, int64_t last_chunk)
@@ -102,7 +102,7 @@ class GroupedOrder {
     return ((j * n_.ep + p) * chunks_ + c - first_chunk_) * n_.local + e;
   }
   const ReceivedCounts& n_;
-  int64_t first_chunk_, chunks_;  // chunks whose rows are grouped together: the first, and their number
+  int64_t first_chunk_, chunks_;  // chunks whose rows are grouped together: the first chunk, and the number of chunks
   std::vector<int64_t> first_;
 };
 

@@ -38,8 +38,8 @@ struct ExpertGroups {
 struct ChunkCounts : MovedRows {
   int64_t slots_begin = 0, slots_end = 0;  // range of the slot rows that return in the chunk
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send
-  /// Numbers of the rows that return in the chunk. They are listed as in the dispatch: splits.send counts the rows of
-  /// this rank's tokens, and splits.receive the rows of its experts. Set only if rows are joined; otherwise, rows
+  /// Counts of the rows that return in the chunk. As in the dispatch, splits.send counts the rows of this rank's
+  /// tokens, and splits.receive counts the rows of this rank's experts. Set only if rows are joined; otherwise, rows
   /// return in the chunk in which they are sent.
   std::optional<MovedRows> returned{};
   int64_t arrived_begin = 0;   // joined rows: number of rows that have arrived in earlier chunks
@@ -58,7 +58,7 @@ struct ChunkCounts : MovedRows {
   Tensor part_of(const Tensor& wire) const { return wire.defined() ? wire.slice(0, wire_begin, wire_end) : wire; }
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
-  /// Returns the numbers of rows that return in this chunk.
+  /// Returns the counts of the rows that return in this chunk.
   const MovedRows& return_counts() const { return returned ? *returned : *this; }
   /// Returns the number of rows that return to this rank in this chunk.
   int64_t rows_to_get_back() const;

@@ -305,7 +305,7 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
 }
 
 // Returns a normal form of the runs. Two Sharers have equal normal forms if and only if they have equal places. The
-// first run contains only the lowest place. Each further run has several places. A run that continues the previous run
+// first run contains only the lowest place. Every other run has several places. A run that continues the previous run
 // is merged with it.
 std::vector<Layout::Run> Layout::merged(const Sharers& sharers) {
   std::vector<Run> out{{1, 0, 1}};

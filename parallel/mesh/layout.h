@@ -94,8 +94,8 @@ class Layout {
   /// (ep coordinate p, etp coordinate j).
   std::vector<int> expert_sharers(int rank) const;
   /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. For dense layers, their
-  /// coordinates differ along dp and cp; for experts, along edp. The coordinates of ranks with the same piece also
-  /// differ along an axis if the placement declares the gradient partial along this axis.
+  /// coordinates differ along dp and cp; for experts, along edp. The coordinates of ranks with the same piece may also
+  /// differ along axes for which the placement declares the gradient partial.
   std::vector<int> reducers(const Placement& placement, int rank) const;
   /// Returns the ranks of `rank`'s stage that have the same piece as `rank`, in ascending order, even if they are not
   /// in reducers(). For a piece that the first and the last stage share, also includes ranks of the other stage.

@@ -21,9 +21,10 @@ class HeldTensors {
   HeldTensors(const CheckedSchedule& program, int rank);
 
   /// True if, for each action of `other`, this rank has a similar action at which it holds at least as many tensors of
-  /// each sort. This rank then needs at least as much memory as the rank of `other` under three conditions. Each
-  /// virtual stage must have the same layers on both ranks, all passes of micro-batches must be equal, and passes must
-  /// leave no other tensors in memory.
+  /// each sort. This rank then needs at least as much memory as the rank of `other` under three conditions:
+  ///   - Each virtual stage has the same layers on both ranks.
+  ///   - All passes of micro-batches are equal.
+  ///   - Passes leave no other tensors in memory.
   ///
   /// Similar actions have the same kind and local stage. Their micro-batches are both the first, both the last, or both
   /// in between. Their inputs come from the same sort of rank: no rank, the rank itself or another rank. Their results

@@ -14,7 +14,7 @@ std::vector<Action> interleaved(const Position& at) {
   const int total = groups * at.ranks * at.stages_a_rank;
   // Number of forwards before this rank begins to alternate between a forward and a backward. It is `ranks` for each
   // virtual stage except the last one, plus two for each later rank, but at most `total`. The first gradient returns
-  // while further micro-batches are in flight to the last rank.
+  // while other micro-batches are in flight to the last rank.
   const int ahead = std::min(total, (at.stages_a_rank - 1) * at.ranks + 2 * at.after());
   const auto stage = [&](int i) { return i / at.ranks % at.stages_a_rank; };
   Program p;

@@ -21,7 +21,7 @@ namespace hexad::pp {
 void check(const Schedule& schedule);
 
 /// Returns the maximum number of activations that each rank keeps in a training schedule. The activations of a virtual
-/// stage and micro-batch count as one, and are kept from the start of the forward to the end of the weight gradient.
+/// stage and micro-batch count as one. They are kept from the start of the forward to the end of the weight gradient.
 std::vector<int> peak_activations(const Schedule& schedule);
 
 }  // namespace hexad::pp

@@ -39,10 +39,10 @@ class PassesDiffer : public std::runtime_error {
 /// micro-batches except the first make the same calls to the log, and the first micro-batch makes the same calls in all
 /// steps. Calls to the storage of parameters may differ. Other calls differ in three cases, of which only the last is
 /// checked:
-/// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
+/// - Passes of different micro-batches have different sizes, because model.moe.routing overrides the choice of experts.
 /// - Two passes run as fibers.
-/// - Gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch
-///   before it has completed the gradients of another micro-batch. Some contributions are then added to others before a
+/// - Under ZeRO-2 and ZeRO-3, which reduce gradients for each micro-batch, a rank begins the gradients of a micro-batch
+///   before the gradients of another micro-batch are complete. Some contributions are then added to others before a
 ///   reduction. The repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
 ///
 /// After the recording step, no pass is repeated in three cases:
@@ -81,8 +81,8 @@ class RepeatedPasses {
   /// The next two functions begin and end the recording of a pass of micro-batch `micro`.
   void start(Kind kind, int local_stage, int micro);
   void end(Kind kind, int local_stage, int micro);
-  /// The next two functions set and return the parameters that the recorded forward of a virtual stage uses. The
-  /// parameters must be set between the recordings of the forward and of the next pass of the virtual stage.
+  /// The next two functions set and return the parameters that the recorded forward of a virtual stage uses. Set the
+  /// parameters after the recording of the forward, and before the recording of the next pass of this virtual stage.
   void set_used(int local_stage, std::vector<Parameter*> parameters) { used_[local_stage] = std::move(parameters); }
   std::span<Parameter* const> used(int local_stage) { return used_[local_stage]; }
 

@@ -61,9 +61,9 @@ class Devices {
 
   Transfers free_at_once() const { return {.ranks = posted_, .at_once = true}; }
 
-  // Returns transfers that free each sent tensor late. Let the receiver post the receive before its action a. The
-  // tensor is freed before a piece of the sender: the first that is known to begin after the receiver has ended all
-  // actions before a (with Freeing::latest, also a).
+  // Returns transfers that free each sent tensor late. Let a be the receiver's action before which the receive is
+  // posted. The tensor is freed before the sender's first piece that is known to begin after the receiver has ended all
+  // actions before a. With Freeing::latest, the receiver must also have ended a.
   Transfers free_once_posted(Freeing freeing) const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);
@@ -77,9 +77,9 @@ class Devices {
     return transfers;
   }
 
-  // Returns a maximum over the pieces of `rank`: the number of sums that `rank` has begun, minus the number of sums
-  // whose gradients rank `other` is known to have computed before the piece. Each backward of local stage `local_stage`
-  // begins a sum.
+  // Returns the maximum of a difference over the pieces of `rank`: the number of sums that `rank` has begun, minus the
+  // number of sums whose gradients rank `other` is known to have computed before the piece. Each backward of local
+  // stage `local_stage` begins a sum.
   int most_unfinished_sums(int rank, int local_stage, int other) const {
     const std::vector<std::vector<int>> ended = actions_that_end_before({.ranks = posted_, .at_once = false});
     const std::vector<int> finished = micro_batches_with_all_gradients(other);
@@ -159,7 +159,7 @@ class Devices {
   }
 
   // Returns, for each number of ended actions of `rank`, the number of micro-batches whose weight gradients are
-  // complete in all of its virtual stages.
+  // complete in all virtual stages of `rank`.
   std::vector<int> micro_batches_with_all_gradients(int rank) const {
     std::vector<int> of_stage(schedule_.stages.stages_a_rank), all{0};
     for (const Action& action : schedule_.ranks[rank]) {

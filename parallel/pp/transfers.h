@@ -41,19 +41,19 @@ enum class Freeing : uint8_t { early, latest };
 /// merged pair, it is posted immediately before the action or pair. Receives from one sender are posted in the order of
 /// its messages.
 ///
-/// With Freeing::early, a tensor that is not freed at once is freed at the first action whose inputs depend on all work
-/// that the peer does before it posts the receive. The tensor is freed once these inputs have arrived. The tensor is
-/// freed at the end if there is no such action. By then, the rank's stream has waited for everything on which the
-/// message depends, so reusing the memory cannot close a cycle of waits.
+/// With Freeing::early, some tensors cannot be freed at once. Such a tensor is freed at the first action whose inputs
+/// depend on all work of the peer before the receive, once these inputs have arrived. The tensor is freed at the end if
+/// there is no such action. By then, the rank's stream has waited for everything on which the message depends, so
+/// reusing the memory cannot close a cycle of waits.
 ///
-/// The number of tensors kept does not depend on the number of micro-batches if the message of each forward is answered
-/// by the message of its backward.
+/// The number of tensors kept does not depend on the number of micro-batches if the peer answers the message of each
+/// forward with the message of its backward.
 Transfers transfers(const Schedule& schedule, bool merge, Freeing freeing = Freeing::early);
 
 /// Returns the number of sums of a weight's gradient that may be in flight on rank `rank`. The first and the last
 /// virtual stage share the weight (a tied embedding), and the ranks of both stages add up its gradient for each
-/// micro-batch. A sum is in flight from its beginning until the other rank has computed all weight gradients of as many
-/// micro-batches. The other rank is as late as the schedule allows. Returns 0 if `rank` has neither or both of the
+/// micro-batch. The n-th sum is in flight from its beginning until the other rank has computed all weight gradients of
+/// n micro-batches. The other rank is as late as the schedule allows. Returns 0 if `rank` has neither or both of the
 /// stages.
 int sums_in_flight(const Schedule& schedule, bool merge, int rank);
 

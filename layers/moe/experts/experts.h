@@ -23,12 +23,11 @@ struct ExpertShape {
 
 /// Experts of one rank: E / P SwiGLU or GELU MLPs (E experts, P ep ranks). The parameters are "gate_up" [E, 2, F, D],
 /// which is read by a single matrix product, and "down" [E, D, F]. GELU experts have "up" [E, F, D] instead of
-/// "gate_up". Each of these names has a weight, with the suffix ".weight", and may have a bias, with the suffix ".bias"
-/// (Config::bias). Parameters are sharded over ep ranks in dimension 0 and, except the bias of "down", over etp ranks
-/// in F. With etp > 1, the results of each etp rank are therefore addends of the complete results. Forward and backward
-/// are plain functions of tensors: the schedule decides which tensors are kept, moved and recomputed. Functions that
-/// read weights are members of ExpertWeights. Functions that add to the gradients of parameters are members of this
-/// class.
+/// "gate_up". Each of them consists of a weight (suffix ".weight") and, if Config::bias is true, a bias (suffix
+/// ".bias"). Parameters are sharded over ep ranks in dimension 0 and, except the bias of "down", over etp ranks in F.
+/// With etp > 1, the results of each etp rank are therefore addends of the complete results. Forward and backward are
+/// plain functions of tensors: the schedule decides which tensors are kept, moved and recomputed. Functions that read
+/// weights are members of ExpertWeights. Functions that add to the gradients of parameters are members of this class.
 class Experts {
  public:
   struct Config {
@@ -63,8 +62,8 @@ class Experts {
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. `doutput`
   /// is the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator dtype.
   /// `activations` is overwritten; its `activated` is not read. Adds the gradients of the shadows' weights to `shadows`
-  /// if `groups` has shadows and `shadows` is not null. Needs memory for one tensor [R, F] and for one block of rows of
-  /// another such tensor, in addition to the arguments and the result.
+  /// if `groups` has shadows and `shadows` is not null. Needs memory for a tensor [R, F] and for one block of rows of
+  /// width F, in addition to the arguments and the result.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups,
                              ShadowGradients* shadows = nullptr) const;

@@ -26,7 +26,7 @@ class ShadowGradients {
   /// Returns the bytes of one rank's part in sum().
   int64_t part_bytes() const;
   /// Bytes that a rank sends to other ranks and receives from them in send_to_owners(). `own`: bytes of the sums of the
-  /// rank's own experts, including the sums that it does not receive from other ranks.
+  /// rank's own experts, including the sums that the rank does not receive from other ranks.
   struct Moved {
     int64_t sent = 0, received = 0, own = 0;
   };

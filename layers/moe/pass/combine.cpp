@@ -101,17 +101,17 @@ void Combine::add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor
          }));
 }
 
-// Returns the lane of combine.reorder: the copy lane in MoNTA's O3, where the task overlaps with collectives of other
-// chunks and with weight gradients, and otherwise the compute lane. O3 also uses the compute lane if the pass has tasks
-// combine.unpack. These are on the copy lane: behind one of them, combine.reorder would wait until the previous chunk
-// has returned.
+// Returns the lane of combine.reorder. In MoNTA's O3, it is the copy lane, so that the task overlaps with collectives
+// of other chunks and with weight gradients. Otherwise, it is the compute lane. O3 also uses the compute lane if the
+// pass has tasks combine.unpack. These are on the copy lane: behind one of them, combine.reorder would wait until the
+// previous chunk has returned.
 Lane Combine::reordering_lane() const {
   const bool copies = g_.counts.merged && g_.routes.settings.schedule.overlap == Overlap::a2a_allgather_copy;
   return copies && return_target() != ReturnTarget::unpacked ? Lane::copy : Lane::compute;
 }
 
-// Stores the results of this chunk after the results of earlier chunks. Sums, over all chunks, the results of each row
-// whose last expert is in this chunk.
+// Stores the results of this chunk after the results of earlier chunks. Then sums, over all chunks, the results of each
+// row that this chunk computes and no later chunk computes.
 void Combine::add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;

@@ -13,8 +13,8 @@ namespace hexad::moe {
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
 ///                            rows arrived. Sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
 ///                            rows are joined. Omitted if nothing changes or if a later task packs the rows
-///   combine.reduce_scatter,  sum the results of ranks that share an expert's width (esp_exchange: gather and
-///   combine.all_reduce       replicated, respectively)
+///   combine.reduce_scatter   only with esp_exchange: gather: sums the results of ranks that share an expert's width
+///   combine.all_reduce       only with esp_exchange: replicated: sums the results of ranks that share an expert's width
 ///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes. With windows, copies
 ///                            the results of this rank's rows from the windows of the experts' ranks
 ///   combine.a2a_inside       only hierarchical: returns the rows to their sources inside nodes
@@ -44,8 +44,8 @@ class Combine {
   void sum_own_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;
   /// Sums the gathered rows of all tokens of the result like sum_own_slots(). Requires a RowCollection.
   void sum_collected_slots(Stream& s, const Tensor& out, const Tensor& weights, std::span<const Tensor> addends) const;
-  /// Returns the slot rows: values [S, D] in the order of RoutingIndices::rows, and row_weights [S, M X], X weights for
-  /// each of the M slots of a row.
+  /// Returns the slot rows in the order of RoutingIndices::rows: values [S, D] and row_weights [S, M X]. A row has M
+  /// slots, with X weights each.
   const Rows& slot_rows() const { return slot_rows_.read(); }
   /// Returns the gathered rows of the collection, sorted by chunk or set, then by rank.
   const Tensor& collected() const { return collected_; }

@@ -19,12 +19,12 @@ struct Arrived {
 /// gather tokens before dispatch (Routes::gatherers). This task puts the tokens of all gatherers in place of `own`.
 Handoff<Tensor> add_token_gather(PassGraph& g, Tensor own);
 /// Returns the weights of the routing plan's tokens, taken from the op's `weights` [T, K]. Adds the task
-/// dispatch.weights, which gathers the weights of all gatherers, if ranks gather tokens. Otherwise, returns the rows of
-/// this rank's own tokens.
+/// dispatch.weights, which gathers the weights of all gatherers, if ranks gather tokens. Otherwise, returns the weights
+/// of this rank's own tokens.
 Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
 
-/// Weights [W, M] of the M slots of each of the W rows to send, if rows are sent with weights (wire_weights()). The
-/// weights are made when the first chunk is packed, because the task dispatch.weights may first have to gather the
+/// Weights [W, M] of the M slots of each of the W rows to send, if rows are sent with weights (wire_weights()). They
+/// are made when the first chunk is packed. Before that, the task dispatch.weights may not yet have gathered the
 /// weights of the routing plan's tokens.
 class WireWeights {
  public:
@@ -43,8 +43,8 @@ class WireWeights {
 ///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed).
 ///                         Copies nothing if rows have this order and format. In backward, the first task may also
 ///                         compute the rows of all chunks (rows_of_slots() in keeping_pass.cpp)
-///   dispatch.a2a_inside   only hierarchical: sends each row to the rank of this node that has the same position in the
-///                         node as the rank of the row's expert
+///   dispatch.a2a_inside   only hierarchical: sends each row to the rank of this node that corresponds to the rank of
+///                         the row's expert: both ranks have the same index in their nodes
 ///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes. With
 ///                         windows, copies rows to their positions among the grouped rows of these ranks;
 ///                         dispatch.pack then obtains the rows without copying them

@@ -51,7 +51,7 @@ class ExpertTasks {
   ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products);
 
   /// Adds the task shared_experts. Call this function after adding the dispatches that precede the first chunk's
-  /// experts, and before adding any task of the compute lane that waits for rows.
+  /// experts. Do not add tasks of the compute lane that wait for rows before this call.
   void add_shared(SharedWork shared);
   /// Adds the task `experts` of a chunk, which starts when the rows have arrived and the tasks `after` are done.
   /// `compute` maps the chunk's grouped rows [C, D] to their results [C, D].

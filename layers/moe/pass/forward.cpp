@@ -76,9 +76,9 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto& k = kernels_of(x).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
   const Tensor own_tokens = routes.own_rows_of_result(x);  // equal to x if tp is 1
-  // Rows of slots return without weights. This rank multiplies them by the weights if experts_apply_weights() is false,
-  // which is always the case if the experts are on several ranks. Rows of tokens are sent with their weights and return
-  // as weighted sums.
+  // Rows of slots return without weights. This rank multiplies them by the weights if experts_apply_weights() is false.
+  // It is always false if the experts are on several ranks. Rows of tokens are sent with their weights and return as
+  // weighted sums.
   const Tensor computed_weights =
       weighted ? weights_of_computed(stream, routes, routes.own_rows_of_result(weights)) : Tensor{};
   const Tensor weights_on_return = rows_are_tokens || weighted ? Tensor{} : weights;
@@ -119,7 +119,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   TaskId offloaded_before = no_task;  // task that offloads T_M of the chunk that was computed last
   g.add_steps({.dispatch =
                    [&](size_t c) {
-                     // A row to send is the row of its token (RoutingIndices::wire_tokens).
+                     // Each row to send is a copy of its token's row (RoutingIndices::wire_tokens).
                      dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) {
                        return routes.sent_rows(c, tokens.read(), row_weights.get(s, routes.plan));
                      });

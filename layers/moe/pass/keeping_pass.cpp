@@ -173,8 +173,8 @@ void accumulate(const Routes& routes, const Tensor& dout, const Combine& combine
 }
 
 // Runs the pass `g` for tensor-parallel ranks that hold the same inputs. First adds the tasks that sum and gather the
-// gradients of the inputs. The rows of x's gradients are gathered by chunk or set (RowCollection) and then summed, or
-// the sums are gathered at the end. Finally accumulates the gradients on the tape.
+// gradients of the inputs. The rows of x's gradients are gathered by chunk or set and then summed if there is a
+// RowCollection. Otherwise, the sums are gathered at the end. Finally accumulates the gradients on the tape.
 void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
                           const Tensor& dout, const Tensor& dweights, Backward& b) {
   const bool at_end = !g.routes.collection;

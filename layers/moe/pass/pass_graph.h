@@ -70,8 +70,9 @@ class PassGraph {
  public:
   /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. In a bounded pass
   /// (Buffers::bounded), chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks of
-  /// such a pass are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. The tasks
-  /// communicate in PassSettings::lane_groups, if these are set. `routes` must outlive the graph.
+  /// such a pass are issued late (TaskSpec::issued_late): tasks create tensors when they are issued, so early issue
+  /// would need memory for more chunks. The tasks communicate in PassSettings::lane_groups, if these are set. `routes`
+  /// must outlive the graph.
   PassGraph(const Routes& routes, const Tensor& like, Buffers buffers);
 
   const Routes& routes;
@@ -136,7 +137,7 @@ class PassGraph {
 
   /// Returns the cost of a transfer in `group`. `name` is the name of the group in Rates.
   static Cost transfer_cost(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received);
-  /// Returns the cost of an all-to-all in `group`. This is the all-to-all group of the pass if `level` is empty, and
+  /// Returns the cost of an all-to-all in `group`. `group` is the all-to-all group of the pass if `level` is empty, and
   /// otherwise one of the two levels of that group.
   Cost all_to_all_cost(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
                        const RowFormat& format) const;

@@ -27,8 +27,8 @@ int64_t number_of_choices(const MoeConfig& config, const layers::MicroBatch& bat
 /// Lets each expert choose tokens in each scope of `batch`. Returns the experts of the rows of `scores`: ids [R, top_k]
 /// i32, -1 for an empty slot. Padding has only empty slots. `tokens` are the tp x cp ranks. The rank with tp rank t and
 /// cp rank c has index t + tp * c. These ranks hold equal shares of the batch's rows, and all compute the same choice.
-/// `scores` [R, E], in the accumulator dtype, has this rank's rows, or the rows of all tp ranks with this rank's cp
-/// rank. Rows [own_begin, own_end) of `scores` are this rank's share. `stream` is the compute lane. Collective.
+/// `scores` [R, E], in the accumulator dtype, has this rank's rows, or the rows of all tp ranks at this rank's cp
+/// coordinate. Rows [own_begin, own_end) of `scores` are this rank's share. `stream` is the compute lane. Collective.
 Tensor choose_tokens(const Tensor& scores, int64_t own_begin, int64_t own_end, int64_t top_k,
                      const layers::MicroBatch& batch, const comm::ProcessGroup& tokens, const ChoicesOfExperts& choices,
                      Stream& stream);

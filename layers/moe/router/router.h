@@ -20,9 +20,9 @@ class Router;
 struct RouterSpec;
 using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
 
-/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe that sets an
-/// option, a key of the score rule or a selection bias that the router does not read is rejected before the router is
-/// made.
+/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe must not set
+/// options, keys of the score rule or a selection bias that the router does not read. This is checked before the router
+/// is made.
 struct RouterDeclaration {
   config::OptionNames options{};  // names of the options in model.moe.router_options
   /// True if the router reads RouterSpec::rule() and model.moe.router_bias. If false, model.moe.score, router_bias,
@@ -45,7 +45,7 @@ struct RouterSpec {
   int64_t layer;  // index of the block in the model
   const RouterDeclaration& declared;
 
-  /// Returns a number from model.moe.router_options, or `fallback` if the recipe does not set it. Throws
+  /// Returns option `name` of model.moe.router_options, or `fallback` if the recipe does not set it. Throws
   /// std::logic_error if the option is not declared, and Error(usage) if its value is not a finite number.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
   /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize, normalize_floor,
@@ -80,10 +80,10 @@ struct RouterOutput {
   autograd::RouterChoice choice{};
 };
 
-/// Chooses top_k experts for every token. The choice must depend only on the token (its activations, its id, its global
-/// index), not on the rest of the micro-batch or on the rank. The choice is then the same under every layout. The MoE
-/// layer handles capacity, padding and losses. The router makes its parameters through Gate, or with the placement
-/// Builder::partial().
+/// Chooses top_k experts for every token. The choice must depend only on the token: its activations, its id and its
+/// global index. It must not depend on the rest of the micro-batch or on the rank. The choice is then the same under
+/// every layout. The MoE layer handles capacity, padding and losses. The router makes its parameters through Gate, or
+/// with the placement Builder::partial().
 ///
 /// The router expert_choice is an exception. A token may get fewer experts from this router. The choice depends on the
 /// scores of all tokens of a sequence or micro-batch, and the router gathers these scores from the ranks. The MoE layer

@@ -115,9 +115,9 @@ ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Order
   return ep::order_slots(ep::renumbered(ids, hot, std::span(&rank, 1), stream), ordering, rank, stream);
 }
 
-// Returns the orders of the slots of all tensor-parallel ranks. `hot` are the hot experts of this rank. The other ranks
-// may belong to other ep groups, with other hot experts. The ranks therefore exchange their hot experts if the schedule
-// has shadows.
+// Returns the orders of the slots of all tensor-parallel ranks. `hot` are the hot experts of this rank's ep group. The
+// other ranks may belong to other ep groups, with other hot experts. The ranks therefore exchange their hot experts if
+// the schedule has shadows.
 std::vector<ep::SlotOrder> orders_of_sharers(const PassSettings& settings, const Tensor& ids, const ep::HotExperts& hot,
                                              const ep::Ordering& ordering, Stream& stream) {
   if (!shadows(settings)) return ep::order_slots(ids, ordering, settings.tensor_ep_ranks, stream);
@@ -163,8 +163,8 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOption
   RowCollection rows{.group = settings.tensor,
                      .counts = {},
                      .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
-  // Two numbers for each rank and part: the end of the part among the rank's rows, and an offset. A row number of the
-  // rank plus the offset is the row number among the gathered rows.
+  // Two numbers for each rank and part: the end of the part among the rank's rows, and an offset. The index of a row on
+  // the rank plus the offset is the index of the row among the gathered rows.
   std::vector<int64_t> ends_and_offsets(ranks * 2 * parts);
   int64_t all = 0;
   for (int g = 0; g < gatherings; ++g) {
@@ -279,7 +279,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
   Routes routes = routes_in_chunks(ids, held, settings, shape, dtype, stream);
   if (!settings.schedule.memory_limit) return routes;
   // A memory limit needs memory reuse (moe_choices.h), under which rows are not gathered chunk by chunk. buffer_bytes()
-  // does not count such rows.
+  // does not count gathered rows.
   base::require(!routes.collection, "[moe] schedule.moe.memory_limit is ", *settings.schedule.memory_limit,
                 " bytes, but rows are gathered chunk by chunk; expected memory_limit: none");
   const int64_t limit = *settings.schedule.memory_limit;

@@ -131,7 +131,7 @@ struct Routes {
   Tensor own_rows_of_plan(const Tensor& rows) const {
     return rows.slice(0, gathered_begin(), gathered_begin() + end - begin);
   }
-  /// Returns the index of the slot row of each slot of this rank's own tokens, [end - begin, K].
+  /// Returns, for each slot of this rank's own tokens, the index of its slot row, [end - begin, K].
   Tensor rows_of_own_slots() const { return own_rows_of_plan(plan.indices.rows); }
   /// Returns the row offsets of the experts in a chunk. RowGroups::dense is true if the schedule computes one expert
   /// per kernel call.
@@ -155,9 +155,9 @@ struct Routes {
 /// - 1 if rows return in phases;
 /// - with chunk_by: nodes, the number in the schedule, but at most the number of ep ranks;
 /// - otherwise, the number in the schedule.
-/// There are more chunks, at most one per token, if the buffers for this routing of rows of `dtype` would exceed
-/// schedule.memory_limit. All ranks of an ep x etp group get the same number of chunks. Other groups may get another
-/// number. Collective over the groups of `settings`.
+/// There are more chunks, at most one per token, if this routing needs buffers that exceed schedule.memory_limit.
+/// `dtype` is the dtype of the rows. All ranks of an ep x etp group get the same number of chunks. Other groups may get
+/// another number. Collective over the groups of `settings`.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream);
 

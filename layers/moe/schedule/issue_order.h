@@ -62,8 +62,8 @@ IssueOrder alternating_order();
 ///     chunk waits for them. The weight gradients overlap with the last return.
 ///   - returns_last, S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2: all chunks are sent before the first chunk returns, as in
 ///     Tutel and in FasterMoE, whose chunks are nodes. The MPMoE paper uses this order for comparison. Results of early
-///     chunks wait until the last chunks are sent, and the rows of all chunks are in memory at the same time. This
-///     order is legal for at most two chunks if memory_reuse is not none.
+///     chunks wait until all chunks are sent. The rows of all chunks are in memory at the same time. This order is
+///     legal for at most two chunks if memory_reuse is not none.
 std::vector<IssueOrder> built_in_orders();
 
 }  // namespace hexad::moe

@@ -10,9 +10,9 @@ namespace hexad::moe {
 
 /// Returns an upper bound of the buffers' bytes in a pass that restores activations: the maximum of forward and
 /// backward. The inputs and outputs of the pass, and the scratch memory of matrix products, are not counted. There are
-/// two sets of buffers. One set belongs to the chunk that is computed. The other set belongs to the next chunk while it
-/// arrives and its offloaded tensors are fetched, or to the previous chunk while it returns and its tensors are
-/// offloaded. `dtype` is the dtype of the rows.
+/// two sets of buffers. One set belongs to the chunk that is computed. The other set belongs to the previous chunk
+/// until this chunk has returned and its tensors are offloaded. Then the set belongs to the next chunk, which arrives
+/// and whose offloaded tensors are fetched. `dtype` is the dtype of the rows.
 int64_t buffer_bytes(const ep::RoutingCounts& counts, const ExpertShape& shape, ReuseStrategy memory_reuse,
                      Dtype dtype);
 /// Returns the same bound for a rank that, in each chunk, sends at most `sent` rows and computes at most `there` rows.

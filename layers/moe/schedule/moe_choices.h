@@ -115,8 +115,8 @@ inline constexpr std::tuple moe_choices{
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },
       // Tries only the value direct (besides the unset value), and only in schedules that divide the tokens and have
-      // all_to_all: direct. The reason for the last condition is that the group of the all-to-all depends on
-      // esp_exchange, and the layer checks the two levels of only one group.
+      // all_to_all: direct. Other values of all_to_all are left out, because the group of the all-to-all depends on
+      // esp_exchange. The layer checks the two levels of only one group.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) {
         return s.esp_exchange && !(*s.esp_exchange == ep::EspExchange::direct && s.divides() &&
                                    s.all_to_all == ep::AllToAll::direct);

@@ -20,7 +20,7 @@ Piece share_of(int64_t count, int part, int parts);
 
 /// Returns the number of rounds that all pairs of `size` ranks need if a rank is in at most one pair per round.
 int rounds_of(int size);
-/// Returns the partner of `rank` in round `round`; nullopt if `rank` has no partner in this round. Each rank has no
+/// Returns the partner of `rank` in round `round`; nullopt if `rank` has no partner in this round. Each rank lacks a
 /// partner in exactly one round if `size` is odd.
 std::optional<int> partner_of(int rank, int round, int size);
 

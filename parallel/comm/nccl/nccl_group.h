@@ -12,10 +12,10 @@ using base::Dtype;
 /// same ranks.
 ///
 /// Streams: each class of traffic has one stream for groups inside a node and one stream for groups across nodes. All
-/// groups of the class share these streams. Urgent groups have further streams. For messages, each route has a separate
-/// stream. Operations on one stream run in the order of the calls. Therefore ranks that share several groups of a class
-/// must call their operations in the same order. Operations on different streams do not wait for each other if all
-/// launches that are in flight at the same time fit on the card together (class_config.h).
+/// groups of the class share these streams. Urgent groups have separate streams. For messages, each route has a
+/// separate stream. Operations on one stream run in the order of the calls. Therefore ranks that share several groups
+/// of a class must call their operations in the same order. Operations on different streams do not wait for each other
+/// if all launches that are in flight at the same time fit on the card together (class_config.h).
 ///
 /// Events: an event is a mark on the stream of the operation. It needs no host thread and owns no tensor. A tensor may
 /// be freed immediately, because its memory is reused only after the stream has passed the operation
