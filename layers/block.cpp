@@ -48,8 +48,8 @@ Block::Block(const Spec& s, const Builder& b)
       attention_norm_(norm_config(s.model), b / "attention_norm") {
   const bool has_moe = s.model.is_moe(s.layer), has_mlp = !has_moe || s.model.moe.dense_residual;
   const bool before = has_moe && s.model.moe.input == moe::ExpertInput::before_attention;
-  // Parameters share buckets in the order of their declaration. The norms of the residual stream are declared first, so
-  // that their few elements belong to the bucket that the block needs first.
+  // Parameters that are created one after the other share a bucket. The norms of the residual stream are created first,
+  // so that their few elements belong to the bucket that the block needs first.
   if (has_mlp || !before) mlp_norm_.emplace(norm_config(s.model), b / "mlp_norm");
   if (before) moe_norm_.emplace(norm_config(s.model), b / "moe_norm");
   mixer_ = make_mixer(s, b / mixer_of(s));

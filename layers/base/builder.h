@@ -66,7 +66,7 @@ class Builder {
   /// parameter() uses this placement by default.
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
   /// Placement of a parameter that every tp rank holds in full, but uses only for the rank's own tokens or heads. The
-  /// gradient is the sum over the tp ranks.
+  /// gradient is the sum of the tp ranks' addends.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
   /// Placement of a parameter that is sharded over tp along `dim`. The number of pieces is `pieces` if 0 < `pieces` <
   /// the number of ranks, and otherwise the number of ranks. Neighbouring ranks hold the same piece if there are fewer

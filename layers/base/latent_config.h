@@ -26,7 +26,7 @@ struct LatentConfig {
   double norm_eps = 1e-6;
 
   bool operator==(const LatentConfig&) const = default;
-  /// Returns the size of a query or key head, which is the sum of its rotary part and its part without positions.
+  /// Returns the size of a query or key head: the size of its rotary part plus the size of its part without positions.
   int64_t key_size() const { return rope_size + nope_size; }
 
   template <class V>

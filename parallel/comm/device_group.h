@@ -57,9 +57,9 @@ struct DeviceGroupOptions {
   /// can run between the pieces. Under NCCL, all_gather is divided only if it uses the connections of exchanges
   /// (use_over_nccl()), and reduce_scatter is divided only with sum_of.
   int64_t piece_bytes = 32 << 20;
-  /// True to register buffers with NCCL. Large parameters and gradients then occupy whole blocks if they are allocated
-  /// after the nccl::CardRank is made. NCCL reads and writes whole blocks without copying if links and algorithms
-  /// permit (nccl/registered.h).
+  /// True if buffers are registered with NCCL. Large parameters and gradients then occupy whole blocks if they are
+  /// allocated after the nccl::CardRank is made. NCCL reads and writes whole blocks without copying if links and
+  /// algorithms permit (nccl/registered.h).
   bool register_buffers = false;
   /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
   /// of group. NCCL computes the sums if sum_of is null. The order of the addends then depends on NCCL's version, on

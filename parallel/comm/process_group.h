@@ -72,7 +72,7 @@ class ProcessGroup {
   /// Issues an operation that is given as data.
   Event issue(Operation op, Stream& stream) const;
 
-  // The next functions exchange host values, for control traffic. They block the caller.
+  // The next five functions exchange host values, for control traffic. They block the caller.
   std::vector<int64_t> all_gather_values(std::span<const int64_t> mine, Device device,
                                          Where where = Where::current()) const;
   /// Returns the values of all ranks, in the order of the ranks, on rank 0; an empty list on all other ranks. All ranks
@@ -95,9 +95,10 @@ class ProcessGroup {
   /// must outlive the new group.
   virtual std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                                  std::string name) const;
-  /// Makes a second group of the same ranks and class. The operations of the new group have priority over the
-  /// operations of this group, even if they are called later. The new group has no priority in kinds of groups without
-  /// priorities, or if Priorities::by_need is false. Collective and blocking. This group must outlive the new group.
+  /// Makes a second group of the same ranks and class. An operation of the new group has priority over operations of
+  /// this group, even over operations that were called earlier. The new group has no priority in kinds of groups
+  /// without priorities, or if Priorities::by_need is false. Collective and blocking. This group must outlive the new
+  /// group.
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
@@ -107,8 +108,8 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> duplicate(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
-  /// Connects the ranks for later operations of these kinds on tensors of `device`, and allocates the memory that the
-  /// connections need on the device. Without this call, the first operation of each kind connects the ranks.
+  /// Connects the ranks for later operations of the kinds `uses` on tensors of `device`. Also allocates the memory that
+  /// the connections need on the device. Without this call, the first operation of each kind connects the ranks.
   /// Use::messages connects all pairs of ranks, which needs much memory in a large group. Collective. Throws
   /// Error(resource) if the device has too little memory. Does nothing in groups whose device tensors need no
   /// connections.

@@ -9,7 +9,8 @@ namespace hexad::cp {
 
 /// Returns `rows` sorted by token. `rows` [ranks * R, ...] has the R rows of each rank, in the order of the ranks.
 Tensor in_sequence_order(const Tensor& rows, const ContextSplit& split, Stream& stream);
-/// Inverse of in_sequence_order(): returns `tokens`, whose rows are in the order of the tokens, sorted by rank.
+/// Inverse of in_sequence_order(): returns the rows of `tokens` sorted by rank. The rows of `tokens` are in the order
+/// of the tokens.
 Tensor in_rank_order(const Tensor& tokens, const ContextSplit& split, Stream& stream);
 
 /// Returns `t` itself if it is contiguous and has dtype `dtype`, otherwise a contiguous copy of this dtype.

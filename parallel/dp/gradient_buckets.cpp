@@ -95,7 +95,7 @@ void GradientBuckets::allocate(State& s) {
   s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
 
-// Adds to the bucket the contributions since the previous call, and rounds the sum.
+// Adds the parameter's contributions since the previous call to the memory of the bucket, and rounds the sum.
 void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   const Bucket::Entry& e = s.bucket->entries[entry];
   if (!e.parameter->has_gradient()) return;
@@ -177,7 +177,7 @@ void GradientBuckets::bound(State& s, int64_t filled, Stream& stream) {
   while (std::ssize(s.reductions) > most) settle_first(s, stream);
 }
 
-// Adds the results that have arrived to the owned pieces, in the order of the reductions. Makes the stream wait for all
+// Adds the results that have arrived to the owned piece, in the order of the reductions. Makes the stream wait for all
 // reductions of the bucket, and adds all their results, if `wait` is true.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) settle_first(s, stream);

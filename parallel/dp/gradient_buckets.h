@@ -51,8 +51,8 @@ class GradientBuckets final : public autograd::GradientStorage {
   /// are imagined (comm::ImaginedGroup): real ranks could wait forever, because the other stage may begin a reduction
   /// later, in finish(). Without this call, there is no bound. Throws std::logic_error if `most` is negative.
   void bound_two_stage_reductions(int64_t most);
-  /// Reports that a micro-batch's contribution to a parameter is complete. Starts the reductions of the buckets that
-  /// are next in order, up to the first incomplete bucket.
+  /// Reports that a micro-batch's contribution to a parameter is complete. Starts the reductions of the next buckets in
+  /// order, until a bucket is incomplete.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
   /// Reduces the remaining buckets, for example buckets of parameters that were not used in this step. Makes `stream`
   /// wait for all reductions, after which the owned gradients are complete. Prepares for the next step. Gradients

@@ -225,8 +225,8 @@ ExpertWeights::ActivationGradients ExpertWeights::contested_gradients(Stream& s,
       return weighted ? std::vector<Tensor>{made.gate_up, made.activated, own} : std::vector<Tensor>{made.gate_up};
     };
   };
-  // The gradient of the activation sums over the columns of `doutput`, and `dweights` over the columns of the
-  // activation.
+  // An element of the activation's gradient is a sum over the columns of `doutput`. An element of `dweights` is a sum
+  // over the columns of the activation.
   const int64_t terms = std::max(doutput.dim(1), weighted ? m.gate_up.dim(1) / 2 : 0);
   const std::vector<Tensor> made =
       groups.backward.duel->contest(s, way(&ExpertWeights::plain_gradients), way(&ExpertWeights::fused_gradients),

@@ -39,7 +39,7 @@ struct ExpertActivations {
   bool defined() const { return gate_up.defined(); }
 };
 
-/// Gradients of an expert's activations and rows.
+/// Gradients of the experts' activations and rows.
 struct ExpertGradients {
   Tensor gate_up;  // shape of ExpertActivations::gate_up
   Tensor rows;     // [R, D]: gradient of the inputs; if etp > 1, only this etp rank's addend of the gradient

@@ -13,8 +13,8 @@ namespace hexad::moe {
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
 ///                            rows arrived. Sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
 ///                            rows are joined. Omitted if nothing changes or if a later task packs the rows
-///   combine.reduce_scatter   only with esp_exchange: gather: sums the results of ranks that share an expert's width
-///   combine.all_reduce       only with esp_exchange: replicated: sums the results of ranks that share an expert's width
+///   combine.reduce_scatter   with esp_exchange: gather, sums the results of ranks that share an expert's width
+///   combine.all_reduce       with esp_exchange: replicated, sums the results of ranks that share an expert's width
 ///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes. With windows, copies
 ///                            the results of this rank's rows from the windows of the experts' ranks
 ///   combine.a2a_inside       only hierarchical: returns the rows to their sources inside nodes

@@ -48,8 +48,8 @@ TaskId ExpertTasks::add_shadow_gradients(size_t chunk, int64_t products, std::fu
                 capped(share_of_chunks(), std::move(compute)));
 }
 
-// Returns the cost of the matrix products of a chunk's rows with these offsets, computed by `share` of the threads.
-// Experts without rows are not counted.
+// Returns the cost of a chunk's matrix products, computed by the fraction `share` of the threads. `offsets` are the
+// offsets of the experts' rows. Experts without rows are not counted.
 Cost ExpertTasks::cost(size_t chunk, std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products,
                        double share) const {
   int64_t busy = 0;

@@ -35,7 +35,7 @@ struct SharedCost {
 struct SharedWork {
   std::function<void()> compute{};  // runs on the compute lane's stream; empty: no work
   SharedCost cost{};
-  std::vector<schedule::Transfer> backward_transfers{};  // transfers of the pullbacks of forward's ops
+  std::vector<schedule::Transfer> backward_transfers{};  // transfers in the pullbacks of forward's ops
 };
 
 /// Adds these tasks:

@@ -152,8 +152,8 @@ GradientRows rows_to_weight(const Routes& routes, const Handoff<Tensor>& dtokens
 
 // Accumulates the gradients of the op's inputs on ranks that do not gather these gradients. `combine` has the gradients
 // of the slot rows. `dweights` are the gradients of the routing plan's weights. The gradient of a token is the sum over
-// its slots. Both gradients are multiplied by `copies` if each token is computed `copies` times. Later, the router's
-// pullbacks receive the gradients of the weights and add to the gradient of x.
+// its slots. Both gradients are multiplied by Routes::copies, the number of times that each token is computed. Later,
+// the router's pullbacks receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Combine& combine, const Tensor& dweights, Backward& b) {
   const auto& pointwise = kernels_of(dout).pointwise;
   const Tensor own_dweights = routes.own_rows_of_plan(dweights);
@@ -199,7 +199,8 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
                    own_dweights, all_dweights);
   g.run(PassKind::backward);
 
-  // The sum is rounded before other gradients are added. The result therefore does not depend on the number of chunks.
+  // The sums in `dx` are rounded before other gradients are added to them. The result therefore does not depend on the
+  // number of chunks.
   b.accumulate(0, dx.take());
   b.accumulate(1, all_dweights.take());
 }

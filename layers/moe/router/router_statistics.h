@@ -21,7 +21,7 @@ struct RouterStatistics {
   // ranks have this meaning.
   int64_t assignments = 0, dropped = 0;
   double aux_loss = 0, z_loss = 0;   // sums of the unweighted losses over the micro-batches
-  int64_t passes = 0, shadowed = 0;  // number of forward passes, and number of hot experts in all these passes
+  int64_t passes = 0, shadowed = 0;  // number of forward passes, and total number of hot experts in them
 
   /// Sums on the model's device, to which kernels add. ModelStatistics zeroes them and reads them into counts,
   /// assignments, dropped, aux_loss and z_loss.

@@ -89,8 +89,8 @@ inline constexpr std::tuple moe_choices{
                  at.experts / at.ep, ") for chunk_by: experts");
       },
       .chosen_in = [](const MoeSchedule& s) { return s.overlaps(); },
-      // Tries every divisor above 1 of the number of a rank's experts for chunk_by: experts. EPS-MoE, for example, uses
-      // 5 and 20 chunks.
+      // Tries every divisor above 1 of a rank's number of experts if chunk_by is experts. EPS-MoE, for example, uses 5
+      // and 20 chunks.
       .tried = [](const ScheduleSite& at, const MoeSchedule& s) {
         return s.chunk_by == ChunkBy::experts ? divisors_from_two(at.experts / at.ep)
                                               : std::vector<int64_t>(std::begin(chunks_tried), std::end(chunks_tried));

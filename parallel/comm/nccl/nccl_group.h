@@ -28,9 +28,9 @@ using base::Dtype;
 /// stream. They do not share the channels of messages.
 ///
 /// Results: NCCL guarantees less than ProcessGroup promises. NCCL chooses the order of a sum. Results are bitwise
-/// identical on all ranks. They are bitwise identical from run to run only with the same version, cards and links. Sums
-/// of bf16 are rounded at every step. A maximum or minimum may lose a NaN. With DeviceGroupOptions::sum_of, sums are
-/// bitwise identical to the sums of other kinds of groups.
+/// identical on all ranks. They are bitwise identical from run to run only with the same NCCL version, cards and links.
+/// Sums of bf16 are rounded at every step. A maximum or minimum may lose a NaN. With DeviceGroupOptions::sum_of, sums
+/// are bitwise identical to the sums of other kinds of groups.
 class NcclGroup final : public ProcessGroup {
  public:
   /// Makes a group with the ranks of `control`. `owned` is null or points to `control`. If `owned` is null, `control`
