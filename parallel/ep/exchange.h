@@ -23,7 +23,7 @@ InFlight send_to_tokens(const MovedRows& moved, const Tensor& rows, const comm::
 /// The two steps of send_to_experts() for rows with NodeSteps. send_inside_node() sends each of `rows` [W, D] to the
 /// rank of this node that corresponds to the row's destination: both ranks have the same index in their nodes. The
 /// result [X, D] has the rows that this rank forwards, sorted by source, then by destination node. send_between_nodes()
-/// sorts this result by destination node and sends it to the experts' ranks. The result is [R, D], in the order of the
+/// sorts these rows by destination node and sends them to the experts' ranks. Its result is [R, D], in the order of the
 /// ranks.
 InFlight send_inside_node(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
 InFlight send_between_nodes(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);

@@ -15,8 +15,8 @@ using tensor::Tensor;
 
 /// Hot experts. Every ep rank has a copy of each hot expert, called a shadow. A shadow computes the rows of its rank's
 /// own tokens (FasterMoE, He et al. 2022). Let E be the number of experts, H the number of hot experts, and P the
-/// number of ranks. A rank has its E / P own experts, followed by H shadows in the order of list(). Numbers count the
-/// experts of all ranks in this order, including shadows: number n belongs to rank n / (E / P + H), rounded down.
+/// number of ranks. A rank has its E / P own experts, followed by H shadows in the order of list(). The experts of all
+/// ranks, including shadows, have numbers in this order: number n belongs to rank n / (E / P + H), rounded down.
 /// Routing plans are made for numbers, so they treat shadows as additional experts of each rank. Without hot experts,
 /// the number of an expert is its id.
 class HotExperts {
@@ -61,7 +61,7 @@ class HotExperts {
   int64_t experts_ = 0, ranks_ = 0;
 };
 
-/// Minimum load of a hot expert, which must reach both limits.
+/// Minimum load of a hot expert: the load must reach both limits.
 struct HotRule {
   double least_load;       // minimum load, as a multiple of the mean load
   int64_t least_rows = 1;  // minimum load, in rows

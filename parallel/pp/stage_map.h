@@ -6,7 +6,8 @@
 namespace hexad::pp {
 
 /// Assignment of virtual stages to ranks. A model is divided into ranks x stages_a_rank virtual stages, numbered in the
-/// order in which a micro-batch passes through them. A local stage is a virtual stage numbered among those of its rank.
+/// order in which a micro-batch passes through them. A local stage is the index of a virtual stage among the virtual
+/// stages of its rank.
 struct StageMap {
   int ranks = 1;
   int stages_a_rank = 1;

@@ -47,8 +47,8 @@ class TapeStages final : public StageWork {
   void leave_out_contribution(Parameter& p) { contributed(p); }
 
  private:
-  // A micro-batch in a virtual stage, from its forward to its weight gradients. The data of the output is not kept,
-  // because only the shape is needed, and the gradient of the output has the same shape.
+  // A micro-batch in a virtual stage, from its forward to its weight gradients. The data of the output is not kept:
+  // only its shape is needed, and the gradient of the output has this shape.
   struct InFlight {
     std::unique_ptr<Tape> tape;
     Value input;

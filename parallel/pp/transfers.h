@@ -30,8 +30,8 @@ struct Transfers {
 /// - early: at once, if this cannot cause a deadlock; otherwise once the peer is known to be about to post the receive.
 /// - latest: once the peer is known to have posted the receive, because the peer has ended the action that follows the
 ///   receive. Host threads that send a tensor hold it until the peer posts the receive. With this rule, a rank holds a
-///   tensor as long as such threads can hold it if the peer is as late as the schedule allows. Memory estimates use
-///   this rule.
+///   tensor as long as such threads would if the peer were as late as the schedule allows. Memory estimates use this
+///   rule.
 enum class Freeing : uint8_t { early, latest };
 
 /// Returns, for all ranks, the points at which receives are posted and sent tensors are freed. check() must accept the
@@ -42,9 +42,9 @@ enum class Freeing : uint8_t { early, latest };
 /// its messages.
 ///
 /// With Freeing::early, some tensors cannot be freed at once. Such a tensor is freed at the first action whose inputs
-/// depend on all work of the peer before the receive, once these inputs have arrived. The tensor is freed at the end if
-/// there is no such action. By then, the rank's stream has waited for everything on which the message depends, so
-/// reusing the memory cannot close a cycle of waits.
+/// depend on all work that the peer does before it posts the receive. It is freed once these inputs have arrived. The
+/// tensor is freed at the end if there is no such action. By then, the rank's stream has waited for everything on which
+/// the message depends, so reusing the memory cannot close a cycle of waits.
 ///
 /// The number of tensors kept does not depend on the number of micro-batches if the peer answers the message of each
 /// forward with the message of its backward.
