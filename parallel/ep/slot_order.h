@@ -89,8 +89,8 @@ struct Ordering {
   /// Group whose ranks sent the ids, so that errors can name the sender of a wrong id. Null if the ids are this rank's
   /// own.
   const comm::ProcessGroup* senders = nullptr;
-  /// Group of this rank and of the other ranks with the same experts, whose devices gather the counts of all ranks.
-  /// Null if the host exchanges the counts later. Ignored if the host reads the ids.
+  /// Group of the ranks among which the experts are divided. Their devices gather the counts of all these ranks. Null
+  /// if the host exchanges the counts later. Ignored if the host reads the ids.
   const comm::ProcessGroup* counting = nullptr;
   /// A rank pads the rows of each expert up to this multiple of the rank's mean number of slots per expert; 0: no
   /// padding.

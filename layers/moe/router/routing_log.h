@@ -16,7 +16,7 @@ namespace hexad::layers {
 /// can use the choices of a more exact run.
 class RoutingLog {
  public:
-  /// Records the experts ids [rows, K] (i32, on any device) of the micro-batch's rows from row `begin` on. Replaces
+  /// Records the experts of the micro-batch's rows from row `begin` on: `ids` [rows, K] (i32, on any device). Replaces
   /// earlier records of the same tokens.
   void record(const ForwardContext& context, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream);
   /// Returns the recorded ids [count, K] of the micro-batch's rows from row `begin` on. A token without a record gets

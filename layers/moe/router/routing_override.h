@@ -18,7 +18,7 @@ class RoutingOverride {
   /// empty, or if a line is not a list of top_k different experts in range.
   RoutingOverride(const MoeConfig& c, int64_t layer);
 
-  /// Returns the experts ids [count, K] i32 of rows [begin, begin + count) of the micro-batch on this rank.
+  /// Returns the experts of rows [begin, begin + count) of the micro-batch on this rank: ids [count, K] i32.
   Tensor choose(const ForwardContext& context, int64_t begin, int64_t count, Device device) const;
 
  private:
