@@ -1,5 +1,5 @@
-// Interface of objects that run the blocks of a model in a training pass, for example to repeat equal blocks on a meta
-// device.
+// Interface of objects that run the blocks of a model in a training pass. An example is an object that repeats equal
+// blocks on a meta device.
 #pragma once
 
 #include <functional>

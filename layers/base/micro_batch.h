@@ -12,8 +12,8 @@
 namespace hexad::layers {
 
 /// Cached values of one sequence, for all tokens so far. Layers of other pipeline ranks have no tensors.
-///   - Grouped-query attention: `keys` and `values`, both [maximum length, G, C], where G is the number of key/value
-///     heads on this rank and C is the size of a head.
+///   - Grouped-query attention: `keys` and `values`, both [maximum length, G, C]. G is the number of key/value heads on
+///     this rank, and C is the size of a head.
 ///   - Latent attention: only `keys`, [maximum length, 1, rope_size + kv_rank].
 ///   - Delta net: `state` [1, heads on this rank, key_size, value_size] after the last token, and `recent`. Each of the
 ///     convolutions of queries, keys and values has its last conv_size - 1 input rows in `recent`.

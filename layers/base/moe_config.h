@@ -116,7 +116,7 @@ struct MoeConfig {
   /// True if experts choose tokens, so that a token has a variable number of experts.
   bool experts_choose() const { return router == "expert_choice"; }
   /// Returns the mean number of experts of a token, before drops. The result is only an upper bound if experts choose
-  /// tokens, because a token keeps at most top_k of the experts that choose it.
+  /// tokens: a token keeps at most top_k of the experts that choose it.
   double experts_of_token() const {
     const auto most = static_cast<double>(top_k);
     return experts_choose() ? most * capacity_factor.value_or(1) : most;

@@ -61,18 +61,18 @@ struct DeviceGroupOptions {
   /// allocated after the nccl::CardRank is made. NCCL reads and writes whole blocks without copying if links and
   /// algorithms permit (nccl/registered.h).
   bool register_buffers = false;
-  /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
-  /// of group. NCCL computes the sums if sum_of is null. The order of the addends then depends on NCCL's version, on
-  /// the cards and on the links between the cards.
+  /// Kernel that sums in the order of the ranks. Results are then bitwise identical in every run and for every kind of
+  /// group. NCCL computes the sums if sum_of is null. The order of the addends then depends on NCCL's version, on the
+  /// cards and on the links between the cards.
   SumInOrder sum_of = nullptr;
   /// Network class of each traffic class (InfiniBand: service level; RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
   /// Traffic for which matrix products leave multiprocessors free if NCCL is used. A product that is launched on all
   /// multiprocessors would wait for the multiprocessors that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
-  /// Traffic of all groups that this rank will split from the new group. The thread blocks of each NCCL operation are
-  /// limited so that the blocks of all this traffic together fit on the card of every rank. Operations get their usual
-  /// numbers of blocks if the list is empty.
+  /// Traffic of all groups that this rank will split from the new group. Each NCCL operation gets so few thread blocks
+  /// that the blocks of all this traffic together fit on the card of every rank. Operations get their usual numbers of
+  /// blocks if the list is empty.
   std::vector<GroupTraffic> groups{};
   /// Called on rank 0 with a text that states the path between cards, and the reason if the path is not NCCL. Not
   /// called if there is only one rank, if the device is not a card, or if the options require host memory.

@@ -26,8 +26,8 @@ struct Guards {
   /// Seconds without progress until an operation counts as hung; 0: never. The watchdog checks operations for which
   /// this rank is ready or waits. It skips operations that wait for a rank whose file work makes progress. It detects a
   /// hang at most watchdog_seconds / 16 seconds too late. The hung operation fails a few seconds after that with
-  /// Error(communication), which names the operation, the missing ranks and the ranks to blame. Time during which this
-  /// process was stopped does not count.
+  /// Error(communication). The error names the operation, the missing ranks and the ranks to blame. Time during which
+  /// this process was stopped does not count.
   double watchdog_seconds = 300;
   /// True if ranks compare their calls before every operation. The comparison costs an additional small message to each
   /// peer.

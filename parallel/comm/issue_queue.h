@@ -166,8 +166,8 @@ class IssueQueue {
   bool low(const Queue& queue) const;
   // True if the queue is not boosted, and all ranks have called an operation of higher priority on the same link.
   bool withheld(const Queue& queue) const;
-  // Returns the next round of a queue if the queue's first operation is ready and the order of the rounds allows the
-  // round to start.
+  // Returns the next round of the queue's first operation if the operation is ready and the order of its rounds
+  // permits.
   Start startable(Queue& queue) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
   // Returns the bytes by which the candidate would exceed the window of its priority on its link; at most 0 if it fits.

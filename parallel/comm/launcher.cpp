@@ -71,8 +71,8 @@ void require_interface(const MpiLibrary& library) {
                                        srun_line_of(library.family));
   const std::string rank = value_of(of_pmi.rank);
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
-  // Only warns, because an Open MPI that was built with PMI2 works without PMIx, and the program cannot query how Open
-  // MPI was built.
+  // Only warns, because an Open MPI that was built with PMI2 works without PMIx. The program cannot query how Open MPI
+  // was built.
   if (rank == "0") std::fprintf(stderr, "hexad: MPI_Init may fail now: %s\n", reason.c_str());
 }
 

@@ -103,8 +103,8 @@ class ProcessGroup {
     return split(0, rank(), traffic_, std::move(name));
   }
   /// Makes a second group of the same ranks and class. On devices, the two groups may share connections. The operations
-  /// of both groups then run in the order of the calls, and all ranks must make these calls in the same order.
-  /// Collective and blocking. This group must outlive the new group.
+  /// of both groups then run in the order of the calls. All ranks must make these calls in the same order. Collective
+  /// and blocking. This group must outlive the new group.
   virtual std::unique_ptr<ProcessGroup> duplicate(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }

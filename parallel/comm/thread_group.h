@@ -59,9 +59,9 @@ class ThreadGroup final : public ProcessGroup {
   int rank_;
 };
 
-/// Runs `body` on each of `n` ranks. A rank that throws, or that ends while other ranks wait for it, makes operations
-/// of the other ranks throw Error(peer_lost) instead of hanging. Rethrows the first exception after all ranks have
-/// ended.
+/// Runs `body` on each of `n` ranks. Operations of the other ranks do not hang, but throw Error(peer_lost), if a rank
+/// throws. Operations that wait for a rank throw this error if the rank ends. Rethrows the first exception after all
+/// ranks have ended.
 void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options = {});
 
 }  // namespace hexad::comm

@@ -18,7 +18,7 @@
 namespace hexad::comm {
 
 /// State of the network, which all ranks share. Thread-safe. Its functions do not block. Each message is copied once,
-/// from the memory of the sender to the memory of the receiver, when both ranks have requested it.
+/// when both ranks have requested it: from the memory of the sender to that of the receiver.
 ///
 /// With an adversary, code that uses a buffer too early fails every time instead of rarely. The network then delivers
 /// messages in ways that Transport permits, but that are rare on real networks:
@@ -26,8 +26,8 @@ namespace hexad::comm {
 /// - Then one wire (from, to, tag), chosen by the seed, delivers all its messages. They overtake the messages of other
 ///   wires.
 /// - Buffers that wait for a message contain NaNs.
-/// - The data of about half of the messages, chosen by the seed, is read immediately, so later changes of the data are
-///   lost.
+/// - The data of about half of the messages, chosen by the seed, is read immediately. Later changes of the data are
+///   then lost.
 ///
 /// The order of deliveries therefore does not depend on speed. There is one exception: after two seconds without any
 /// request or delivery, messages are delivered even if a rank is not blocked.

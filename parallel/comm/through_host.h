@@ -29,8 +29,8 @@ Staged in_pinned_memory(const Operation& op);
 
 /// Executes `op` of rank `rank` on tensors of the device to which `stream` belongs. `stream` copies the outgoing
 /// tensors to memory that `stage` returns. The copy lane copies received tensors back to the device. The returned event
-/// is done when the host has completed the operation and the copy lane has copied the received tensors, if there are
-/// any. Only a barrier blocks the caller: there are no tensors to copy, so the caller itself waits for `stream`.
+/// is done when the host has completed the operation and the copy lane has copied any received tensors. Only a barrier
+/// blocks the caller: there are no tensors to copy, so the caller itself waits for `stream`.
 Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream,
                    const Stage& stage = in_pinned_memory);
 

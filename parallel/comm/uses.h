@@ -47,8 +47,8 @@ class Uses {
 /// Returns the kind of `op`, which must not be a barrier.
 Use use_of(const Operation& op);
 /// Returns the kind of operation whose connections serve `op` over NCCL, if the ranks are connected for `connected`. A
-/// small all_gather uses the connections of exchanges if the ranks have no connections for gathers, because connections
-/// for gathers would take more memory. `op` must not be a barrier.
+/// small all_gather uses the connections of exchanges if the ranks have no connections for gathers. Connections for
+/// gathers would take more memory. `op` must not be a barrier.
 Use use_over_nccl(const Operation& op, Uses connected);
 /// Returns the kinds of operations that are needed for `uses` if ranks exchange addends and sum them in the order of
 /// the ranks.

@@ -39,9 +39,9 @@ class Windows {
   /// this process whose devices share memory. The first call is collective.
   const std::string& refusal(Device device);
 
-  /// Returns true if there are windows of at least `bytes` bytes. Otherwise the caller must exchange rows without
-  /// windows, and the next call of grow() tries to enlarge the windows to at least `bytes`. The first call with bytes >
-  /// 0 allocates windows on `device`. All ranks must make these calls with the same numbers and in the same order.
+  /// Returns true if there are windows of at least `bytes` bytes. Otherwise, the caller must exchange rows without
+  /// windows. The next call of grow() then tries to enlarge the windows to at least `bytes`. The first call with bytes
+  /// > 0 allocates windows on `device`. All ranks must make these calls with the same numbers and in the same order.
   /// Always returns false on a meta device, where windows are only counted.
   bool hold(int64_t bytes, Device device);
   /// Enlarges the windows if they were too small in a call of hold() since the previous call of grow(). Collective.

@@ -28,8 +28,8 @@ struct ContextAttention {
   autograd::AttentionSinks sinks = {};
 };
 
-/// Returns softmax(scale q k^T) v over the keys and values of all ranks. q and the result are [R, H, C], and k and v
-/// are [R, G, C], with R = split.rows() and H a multiple of G. The rows of all tensors are in the order of the split.
+/// Returns softmax(scale q k^T) v over the keys and values of all ranks. q and the result are [R, H, C]. k and v are
+/// [R, G, C]. R is split.rows(), and H is a multiple of G. The rows of all tensors are in the order of the split.
 /// Rotary embeddings must already have been applied, with positions in the whole sequence. The result equals attention
 /// over the whole sequences, up to rounding; partial results are added in the accumulator dtype. In a group of one
 /// rank, this is plain attention. Collective, in forward and in backward.
@@ -47,7 +47,7 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
 void connect_ring(const comm::ProcessGroup& group, device::Device device);
 
 /// True if every rank can have the same number of query heads, together with the key heads that these queries read.
-/// This requires that `heads` is a multiple of `ranks` and of `key_heads`, and that `key_heads` is a multiple or a
+/// This requires that `heads` is a multiple of `ranks` and of `key_heads`. Also, `key_heads` must be a multiple or a
 /// divisor of `ranks`. Each rank has a copy of one key head if `key_heads` is a divisor.
 bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 

@@ -15,8 +15,8 @@ constexpr int64_t alignment = 16;
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Returns the bytes of the parameter's gradient, averaged over the ranks. The average is used because the ranks' shards
-// may differ in size, but all ranks must divide the parameters into the same units.
+// Returns the bytes of the parameter's gradient, averaged over the ranks. All ranks must divide the parameters into the
+// same units, although the ranks' shards may differ in size. The average is the same on all ranks.
 int64_t average_bytes(const Parameter& p) {
   int64_t elements = p.global_shape().numel();
   for (const Shard& s : p.placement().shards) elements /= s.parts;

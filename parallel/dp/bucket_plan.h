@@ -18,7 +18,7 @@ namespace hexad::dp {
 enum class Zero : uint8_t { nothing, states, gradients, weights };
 
 /// Parameters of one dtype whose gradients are summed over the same ranks, all trainable or all frozen. They are stored
-/// one after the other in flat memory, which is divided into equal pieces, one for each rank of the group.
+/// one after the other in flat memory. This memory is divided into equal pieces, one for each rank of the group.
 struct Bucket {
   struct Entry {
     Parameter* parameter;
@@ -53,10 +53,11 @@ struct Bucket {
 /// memory under Zero::weights.
 int64_t suitable_unit_bytes(int ranks, bool on_gpus);
 
-/// Division of the parameters into buckets. It depends only on data that is equal on all ranks of a stage, so the ranks
-/// of a group have the same buckets. Parameters are taken in reverse order of creation, which is approximately the
-/// order in which backward completes their gradients. Consecutive parameters form a unit (Options::unit_bytes), whose
-/// weights are gathered together. A unit has one bucket for each combination of group, dtype, two_stages and trainable.
+/// Division of the parameters into buckets. It depends only on data that is equal on all ranks of a stage. The ranks of
+/// a group therefore have the same buckets. Parameters are taken in reverse order of creation, which is approximately
+/// the order in which backward completes their gradients. Consecutive parameters form a unit (Options::unit_bytes),
+/// whose weights are gathered together. A unit has one bucket for each combination of group, dtype, two_stages and
+/// trainable.
 class BucketPlan {
  public:
   struct Options {

@@ -168,8 +168,8 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Makes the stream wait for the earliest reductions of a two-stage bucket, so that at most most_of_two_stages_ -
-// `filled` reductions (or none, if this is negative) are in flight. `filled` is 1 before the bucket is filled again,
+// Makes the stream wait for the earliest reductions of a two-stage bucket. Then at most most_of_two_stages_ - `filled`
+// reductions are in flight, or none if this number is negative. `filled` is 1 before the bucket is filled again,
 // otherwise 0.
 void GradientBuckets::bound(State& s, int64_t filled, Stream& stream) {
   if (keeps_all(s) || !s.bucket->two_stages || !most_of_two_stages_) return;

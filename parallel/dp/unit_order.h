@@ -11,9 +11,10 @@ namespace hexad::dp {
 ///
 /// The last two units do not determine the next unit. With recomputation, for example, a layer uses its attention and
 /// then its experts in both directions. The next layer follows in forward, but this layer's attention follows in
-/// backward. Therefore the class finds the longest earlier sequence of uses that is equal to the latest uses, and
-/// expects the use after this sequence. No search is necessary as long as the expected units are used. Generation and
-/// evaluation do not end steps. The older uses of a step are therefore forgotten if the step has more than `most` uses.
+/// backward. Therefore the class finds the longest earlier sequence of uses that is equal to the latest uses. It
+/// expects the use that followed this sequence. No search is necessary as long as the expected units are used.
+/// Generation and evaluation do not end steps. The older uses of a step are therefore forgotten if the step has more
+/// than `most` uses.
 class UnitOrder {
  public:
   static constexpr size_t none = ~size_t{0};  // no unit: between two steps, or unknown

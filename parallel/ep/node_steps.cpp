@@ -12,7 +12,7 @@ using device::Category;
 namespace {
 
 // Calls f(from, to, rows) for each block that has rows. `from` and `to` are the indices of the block's first row before
-// and after reordering, and `rows` is the number of its rows.
+// and after reordering. `rows` is the number of the block's rows.
 template <class F>
 void for_each_block(const BlockOrder& b, const F& f) {
   const std::vector<int64_t> lying = offsets_of(b.rows);

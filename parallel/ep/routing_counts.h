@@ -81,7 +81,7 @@ struct RoutingCounts {
   /// the rows of all chunks.
   bool merged = false;
   /// True if rows are joined (joins_rows()). The row of a token for a rank is then sent in the first chunk with any of
-  /// its slots, and returns in the last such chunk.
+  /// its slots. It returns in the last such chunk.
   bool joined = false;
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
   HotExperts hot{};           // the H hot experts, of which every ep rank has a shadow

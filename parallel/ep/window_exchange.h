@@ -16,8 +16,8 @@ int64_t max_rows_received(const ReceivedCounts& n);
 Tensor window_runs(const ReceivedCounts& n, int64_t chunk, device::Device device);
 
 /// Exchanges a known row between each pair of ranks, in the order of `stream`. Throws Error(communication) on all ranks
-/// if a row does not arrive or does not return. Collective and blocking. Call this function before windows are used,
-/// because a wrong address or a missing barrier would otherwise cause wrong results without an error.
+/// if a row does not arrive or does not return. Collective and blocking. Call this function before windows are used.
+/// Otherwise, a wrong address or a missing barrier could cause wrong results without an error.
 void check_windows(comm::Windows& windows, device::Device device, Stream& stream);
 
 /// Copies rows to the ranks of their experts. Row r is values[index[r]], or values[r] if `index` is undefined. Returns

@@ -20,9 +20,9 @@ TrafficClass traffic_of(Axis axis) {
 
 // Returns the traffic class of the ranks that add their gradients of a piece. The class is dp, except for an embedding
 // that the first and the last stage share. The reduction of this embedding has the class pp, because the other stage
-// must continue before the reduction can end. Operations of a class may run one after the other, and ranks of a stage
-// may wait for a reduction before they send to the next stage. In the class dp, such a reduction could therefore cause
-// a deadlock.
+// must continue before the reduction can end. Operations of a class may run one after the other. Ranks of a stage may
+// wait for a reduction before they send to the next stage. In the class dp, the reduction of this embedding could
+// therefore cause a deadlock.
 TrafficClass traffic_of_reducers(const Placement& kind) {
   return std::ranges::find(kind.partial, Axis::pp) == kind.partial.end() ? TrafficClass::dp : TrafficClass::pp;
 }
@@ -87,9 +87,8 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   }
 }
 
-// Makes a group of `ranks`. The new group is a duplicate of the group of axis `like` if there are several ranks and
-// that group has the same ranks and traffic class. A layout is regular, so either all ranks make a duplicate or none
-// does.
+// Makes a group of `ranks`. The new group is a duplicate of the group of axis `like` if that group has the same ranks
+// (at least two) and the same traffic class. A layout is regular, so either all ranks make a duplicate or none does.
 std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, TrafficClass traffic, std::string name,
                                              Axis like) const {
   const std::unique_ptr<ProcessGroup>& other = axes_[base::ordinal(like)];

@@ -40,8 +40,8 @@ enum class Posting : uint8_t { rank, lanes };
 
 /// Groups in which only one lane posts collectives, so that the order of the collectives is the same on all ranks. The
 /// groups have the same ranks as the groups of Axis::ep, Mesh::experts() and Axis::tp. The rank's thread posts in the
-/// mesh's own groups at the same time. There are no such groups for Axis::etp and for NodeGroups, because the rank's
-/// thread posts nothing in these groups while lanes may post.
+/// mesh's own groups at the same time. Axis::etp and NodeGroups need no such groups: the rank's thread posts nothing in
+/// their groups while lanes may post.
 struct LaneGroups {
   std::unique_ptr<ProcessGroup> ep, experts, tp;
 };

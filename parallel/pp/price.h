@@ -21,8 +21,8 @@ struct PriceOptions {
   /// Duration of a message between two ranks, in seconds. A link carries one message at a time in each direction. Ranks
   /// do not wait for their sends.
   double send = 0;
-  /// True if a merged pair runs as one action, which begins when both inputs have arrived and delivers both results
-  /// when it ends. False: the two actions run one after the other.
+  /// True if a merged pair runs as one action. This action begins when both inputs have arrived, and delivers both
+  /// results when it ends. False: the two actions run one after the other.
   bool merge = false;
 };
 

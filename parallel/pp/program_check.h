@@ -15,8 +15,8 @@ namespace hexad::pp {
 ///   - Only forwards are merged. The next action after a merged forward is a backward of another micro-batch.
 ///   - No rank waits forever, if messages between two ranks arrive in the order in which they are sent. This condition
 ///     must hold in both cases: the two actions of a merged pair run as one action, or one after the other. The
-///     condition must also hold on devices, where work that reuses the memory of a sent tensor waits until the peer has
-///     received the tensor (transfers.h).
+///     condition must also hold on devices. There, work that reuses the memory of a sent tensor waits until the peer
+///     has received the tensor (transfers.h).
 /// The check takes microseconds for each action of each rank. checked() (checked_schedules.h) calls this function.
 void check(const Schedule& schedule);
 

@@ -41,9 +41,10 @@ class PassesDiffer : public std::runtime_error {
 /// checked:
 /// - Passes of different micro-batches have different sizes, because model.moe.routing overrides the choice of experts.
 /// - Two passes run as fibers.
-/// - Under ZeRO-2 and ZeRO-3, which reduce gradients for each micro-batch, a rank begins the gradients of a micro-batch
-///   before the gradients of another micro-batch are complete. Some contributions are then added to others before a
-///   reduction. The repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
+/// - A rank begins the gradients of a micro-batch before the gradients of another micro-batch are complete. This
+///   matters under ZeRO-2 and ZeRO-3, which reduce gradients for each micro-batch. Some contributions are then added to
+///   others before a reduction. The repetition of such a pass throws std::logic_error
+///   (ParameterCalls::other_gradient()).
 ///
 /// After the recording step, no pass is repeated in three cases:
 /// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end. The passes of all

@@ -44,14 +44,14 @@ enum class Freeing : uint8_t { early, latest };
 /// With Freeing::early, some tensors cannot be freed at once. Such a tensor is freed at the first action whose inputs
 /// depend on all work that the peer does before it posts the receive. It is freed once these inputs have arrived. The
 /// tensor is freed at the end if there is no such action. By then, the rank's stream has waited for everything on which
-/// the message depends, so reusing the memory cannot close a cycle of waits.
+/// the message depends. Reusing the memory therefore cannot close a cycle of waits.
 ///
 /// The number of tensors kept does not depend on the number of micro-batches if the peer answers the message of each
 /// forward with the message of its backward.
 Transfers transfers(const Schedule& schedule, bool merge, Freeing freeing = Freeing::early);
 
 /// Returns the number of sums of a weight's gradient that may be in flight on rank `rank`. The first and the last
-/// virtual stage share the weight (a tied embedding), and the ranks of both stages add up its gradient for each
+/// virtual stage share the weight (a tied embedding). The ranks of both stages add up the weight's gradient for each
 /// micro-batch. The n-th sum is in flight from its beginning until the other rank has computed all weight gradients of
 /// n micro-batches. The other rank is as late as the schedule allows. Returns 0 if `rank` has neither or both of the
 /// stages.

@@ -1,5 +1,5 @@
-// Embedding and loss for a vocabulary that is divided among tensor-parallel ranks. A table of V rows is divided at rows
-// V * r / n for each rank r of n, and every rank has at least one row. In a group of one rank, these are the plain ops.
+// Embedding and loss for a vocabulary that is divided among tensor-parallel ranks. The part of rank r of n begins with
+// row V * r / n of a table of V rows. Every rank has at least one row. In a group of one rank, these are the plain ops.
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"

@@ -62,8 +62,8 @@ class Experts {
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. `doutput`
   /// is the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator dtype.
   /// `activations` is overwritten; its `activated` is not read. Adds the gradients of the shadows' weights to `shadows`
-  /// if `groups` has shadows and `shadows` is not null. Needs memory for a tensor [R, F] and for one block of rows of
-  /// width F, in addition to the arguments and the result.
+  /// if `groups` has shadows and `shadows` is not null. In addition to the arguments and the result, needs memory for a
+  /// tensor [R, F] and one block of rows of width F.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups,
                              ShadowGradients* shadows = nullptr) const;

@@ -115,7 +115,7 @@ GradientRows rows_of_slots(const Routes& routes, const Handoff<Tensor>& dtokens,
 }
 
 // Returns rows of tokens. The gradients of tokens are sent unchanged, together with the weights of their slots. The
-// rank of each expert multiplies these gradients by the weights, and computes the gradients of the weights, which
+// rank of each expert multiplies these gradients by the weights. It also computes the gradients of the weights, which
 // return with the rows.
 GradientRows rows_of_tokens(const Routes& routes, const Handoff<Tensor>& dtokens, const Handoff<Tensor>& weights,
                             const Tensor& dweights) {

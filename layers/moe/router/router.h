@@ -86,7 +86,7 @@ struct RouterOutput {
 /// with the placement Builder::partial().
 ///
 /// The router expert_choice is an exception. A token may get fewer experts from this router. The choice depends on the
-/// scores of all tokens of a sequence or micro-batch, and the router gathers these scores from the ranks. The MoE layer
+/// scores of all tokens of a sequence or micro-batch. The router gathers these scores from the ranks. The MoE layer
 /// then drops nothing, because the choice respects the capacity.
 class Router {
  public:
@@ -94,10 +94,10 @@ class Router {
   virtual RouterOutput operator()(Tape& t, const RouterInput& in) const = 0;
 };
 
-/// Linear map for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64 run). The
-/// gradient of x covers all rows. The gradients of weight and bias cover only rows [own_begin, own_end). Each rank owns
-/// a part of the rows if several ranks route the same rows. Every token then counts once in the gradients of weight and
-/// bias.
+/// Linear map from [T, in] to [T, out], for routers and the gate of shared experts. Computes in f32 (f64 in an f64
+/// run). The gradient of x covers all rows. The gradients of weight and bias cover only rows [own_begin, own_end). Each
+/// rank owns a part of the rows if several ranks route the same rows. Every token then counts once in the gradients of
+/// weight and bias.
 class Gate {
  public:
   /// Makes the parameter "weight" [out, in] with standard deviation model.init_std, and the parameter "logit_bias"

@@ -98,8 +98,8 @@ struct ChoiceFacts {
   ///   - `chosen_in` is true for schedules in which this choice has an effect.
   ///   - `tried` returns the values to try in a schedule. Only an open choice of integers needs this function.
   ///   - `left_out` is true for schedules that `auto` skips if the recipe leaves this choice open.
-  ///   - `late` is true if only the fastest schedules are tried with all values of this choice, because there may be
-  ///     hundreds of schedules.
+  ///   - `late` is true if only the fastest schedules are tried with all values of this choice: there may be hundreds
+  ///     of schedules.
   bool (*chosen_in)(const MoeSchedule&) = [](const MoeSchedule&) { return true; };
   std::vector<int64_t> (*tried)(const ScheduleSite&, const MoeSchedule&) = nullptr;
   bool (*left_out)(const ScheduleSite&, const MoeSchedule&) = [](const ScheduleSite&, const MoeSchedule&) {
