@@ -180,8 +180,8 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
                             l.grouped.sizes(),
                             "); `dense_products` count as one expert; `hexad profile` measures both"));
   // S: seconds of an all-to-all as a function of the bytes of a rank's rows. G: seconds of the products of a group of
-  // `experts` local experts with `rows` rows. Each etp rank computes all rows of its etp group with its share of an
-  // expert.
+  // `experts` local experts with `of_rows` rows. Each etp rank computes all rows of its etp group with its share of
+  // each expert.
   const double bytes = group_bytes(l, usual) / l.tp.ranks, rows = l.sequences * l.tokens * l.top_k / l.tp.ranks;
   const auto local = static_cast<double>(l.local_experts);
   std::vector<Curve::Point> exchanges;
@@ -200,7 +200,8 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
     }
   const AlphaBeta line = fit_alpha_beta(extra).line;
   std::vector<eps::Groups> groups = eps::all_groups(T_comm, T_comp, l.local_experts, {.k = line.beta, .b = line.alpha});
-  // Keeps the single group, which is always possible and gains nothing. eps::extra() is undefined if a curve is zero.
+  // Keeps the single group, which is always possible, and gains nothing. eps::extra() is NaN if a curve is zero, and
+  // would remove this group too.
   std::erase_if(groups, [&](const eps::Groups& g) {
     const auto N = static_cast<double>(g.N);
     return g.N > 1 && !eps::pays(eps::extra(bytes, N, S, Curve(G(rows / N, local / N)), Curve(T_comp)), eps_e0, eps_e1);

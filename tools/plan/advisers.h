@@ -49,10 +49,10 @@ struct Advice {
 /// Returns the advice of MoNTA, Parm, EPS-MoE and MPMoE, in this order. Each adviser starts from `usual` without
 /// chunks. It sets the choices that its paper's algorithm makes or presumes:
 ///
-///   MoNTA    Algorithms 1 to 3: duplicates drop, overlap (O1 to O3) and its chunks. I_minimal is the smallest measured
-///            all-to-all
-///   Parm     Algorithm 1: duplicates (S1 or S2), and esp_exchange direct if etp is above 1; S2 returns rows in phases.
-///            A capacity factor above 1 counts only if `usual` pads rows (capacity_padding)
+///   MoNTA    Algorithms 1 to 3: duplicates drop, overlap (O1 to O3) and its chunks. I_minimal is the size of the
+///            smallest measured all-to-all
+///   Parm     Algorithm 1: duplicates (S1 or S2), and esp_exchange direct if etp is above 1. S2 overlaps, with as many
+///            chunks as ep_etp has ranks. A capacity factor above 1 counts only if `usual` pads rows (capacity_padding)
 ///   EPS-MoE  the number N of expert groups with the largest gain L(N) - R(N) (eps::gain()). N is 1, or meets the
 ///            bounds of e0 and e1 (eps::Extra). R(N) is a line fitted to the extra time of communication and products
 ///            in N groups

@@ -19,9 +19,9 @@ constexpr size_t max_estimated = 3;
 
 bool is_shorter(const PlannedLayout& a, const PlannedLayout& b) { return a.composed.seconds < b.composed.seconds; }
 
-// Estimates the memory of the first max_estimated layouts, in their order. Returns the first layout that can be
-// simulated, needs more than `least` and at most `most` bytes, and whose offloaded tensors fit the host. Returns
-// nullopt if there is no such layout.
+// Estimates the memory of the first max_estimated layouts, in their order. Returns the first of them that needs more
+// than `least` and at most `most` bytes. The offloaded tensors of this layout fit the host, and the layout can be
+// simulated. Returns nullopt if there is no such layout.
 std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts, double least, double most,
                                              const PlanSite& site) {
   if (layouts.size() > max_estimated) layouts.resize(max_estimated);
@@ -35,10 +35,10 @@ std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts,
   return {};
 }
 
-// Returns variants of `best` for twice the ranks, with dp, tp, cp or pp doubled. Each variant has the ep of `best`.
-// There is a second variant with twice this ep if the number of experts is divisible by it. Omits a tp above `domain`
-// and a pp above the number of layers. A doubled tp sets sp. ZeRO is at least 1 if dp * cp > 1. Micro-batches become
-// smaller if the batch requires it. These layouts may be illegal.
+// Returns variants of `best` for twice the ranks, with dp, tp, cp or pp doubled. Each of these variants has the ep of
+// `best`. Adds a copy of each variant with twice this ep if the number of experts is divisible by twice this ep. Omits
+// a tp above `domain` and a pp above the number of layers. A doubled tp sets sp. ZeRO is at least 1 if dp * cp > 1.
+// Micro-batches become smaller if the batch requires it. These layouts may be illegal.
 std::vector<Recipe> with_a_doubled_axis(const Recipe& best, int64_t world, int64_t domain) {
   std::vector<Recipe> all{best};  // dp is doubled
   const train::ParallelConfig& p = best.parallel;

@@ -16,8 +16,8 @@ inline constexpr double memory_more = 1.25;
 /// with the shortest composed steps.
 std::vector<PlannedLayout> within_more_memory(const std::vector<PlannedLayout>& composed, double memory);
 
-/// Returns the layouts among `layouts` and their variants() whose state alone needs more than `memory` bytes on a rank,
-/// but at most memory_more times `memory`. compose_layouts() does not compose such layouts.
+/// Returns the layouts whose state alone needs more than `memory` bytes on a rank, but at most memory_more times
+/// `memory`. Considers `layouts` and their variants(). compose_layouts() does not compose such layouts.
 std::vector<PlanCandidate> with_larger_state(const std::vector<PlanCandidate>& layouts, const StateBound& state,
                                              int64_t world, double memory);
 

@@ -37,7 +37,7 @@ WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& fo
 /// Estimates the time of a write of `bytes` from the fastest and the slowest of the last five saves in `run_dir`.
 /// Measures the disk if `run_dir` has no saves: writes 3 to 24 pieces of 4 MiB to a temporary file. The file is in
 /// `run_dir` or in its nearest existing parent. Writes no more pieces once three are written and 0.8 seconds have
-/// passed. Returns the result of write_time() for the first and the third quartile of the measured speeds.
+/// passed. Then returns the result of write_time() for the first and the third quartile of the measured speeds.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

@@ -45,9 +45,9 @@ struct PlausibleRates {
 };
 constexpr PlausibleRates plausible_bytes{1e4, 1e14, "bytes/s"}, plausible_flops{1e6, 1e17, "FLOP/s"};
 
-// Checks that the times of a measured curve are in seconds, and that no time is below 1/largest_fall of the time of a
-// smaller size. `work`(size) is the number of bytes or FLOPs of a size. Does nothing if the entry `entry`, which has
-// the curve, has other problems.
+// Checks that the times of a measured curve are plausible as seconds. Also checks that no time is below 1/largest_fall
+// of the time of a smaller size. `work`(size) is the number of bytes or FLOPs of a size. Does nothing if the entry
+// `entry`, which has the curve, has other problems.
 void check_times(const Curve& curve, const std::string& entry, const PlausibleRates& plausible, const auto& work,
                  config::Problems& problems) {
   if (!problems.good({entry}) || curve.is_constant() || !(curve.points.front().x > 0)) return;
@@ -93,7 +93,7 @@ struct LargestRatio {
 };
 constexpr LargestRatio largest_ratios[] = {{0, 100}, {1 << 20, 8}};
 
-// Checks that no rate of a link is larger than the rate for a larger message by more than the factors in
+// Compares the rates of a link with its rates for larger messages. Checks that the ratios are at most the ratios in
 // largest_ratios. Does nothing if the entry `entry` has other problems.
 void check_rates_of_link(const Curve& curve, const std::string& entry, config::Problems& problems) {
   for (const auto& [bytes, ratio] : largest_ratios) {

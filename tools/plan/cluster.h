@@ -260,7 +260,8 @@ struct LinkBurst {
 inline constexpr double longest_operation = 0.01;
 
 /// Largest legal ratio of a measured time to the time of a larger size of the same curve. More work takes no less time,
-/// but a measurement has noise, and kernels for few rows may be slower. The largest ratio in recipes/clusters is 1.8.
+/// but a measurement has noise, and a kernel for few rows may take longer than a kernel for more rows. The largest
+/// ratio in recipes/clusters is 1.8.
 inline constexpr double largest_fall = 2;
 
 struct Cluster {
@@ -305,8 +306,8 @@ struct Cluster {
 /// Reads a cluster file and applies `overrides`, without the prefix "cluster." that they have on the command line.
 /// Throws Error(usage) that lists every problem of the file with its line. Messages show overrides with the prefix.
 Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
-/// Returns the position of the key `key` (such as "machine.peak.f64") in the cluster file, such as "c.yaml:5". Returns
-/// the position of the innermost section of the file that would contain the key if the file lacks the key. Returns
+/// Returns the position of the key `key` (such as "machine.peak.f64") in the cluster file, such as "c.yaml:5". If the
+/// file lacks the key, returns the position of the innermost section on the key's path that the file has. Returns
 /// `path` if the file has no such section, or if `key` is empty.
 std::string position_in_cluster(const std::string& path, const std::vector<std::string>& overrides,
                                 std::string_view key);
@@ -344,8 +345,9 @@ struct RatesQuery {
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
 /// Returns the factor by which the bytes of `group` are multiplied before the curve of `link` gives their time. In an
-/// all-to-all between nodes, it is the share of a rank's bytes that leaves the node in `group`, divided by this share
-/// in the group of `link`. With n ranks on N nodes, the share is (n - n/N) / (n - 1). In other cases, the factor is 1.
+/// all-to-all of n ranks on N nodes, the share (n - n/N) / (n - 1) of a rank's bytes leaves the node. The factor is
+/// this share in `group`, divided by this share in the group of `link`. The factor is 1 for other operations, and if
+/// one of the groups is on a single node.
 double size_factor(const MeasuredLink& link, const GroupShape& group);
 
 /// Returns the curve of `points`. The curve keeps the rate of the last point for all larger sizes in two cases. In the

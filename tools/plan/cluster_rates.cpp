@@ -89,8 +89,8 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
 }
 
 // Returns the curves of products with one kernel call for each expert; empty curves if the cluster has no such
-// measurements. These measurements are of forward products only. Assumes the same ratio to grouped products for the
-// other passes.
+// measurements. These measurements are of forward products only. Assumes that the ratio of these times to the times of
+// grouped products is the same in all passes.
 schedule::ByGemmPass<schedule::TimeCurve> dense_curves(const Cluster& cluster, const RatesQuery& query,
                                                        const schedule::ByGemmPass<schedule::TimeCurve>& compute) {
   schedule::ByGemmPass<schedule::TimeCurve> curves;

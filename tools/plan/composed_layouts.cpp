@@ -131,7 +131,7 @@ class Composition {
     // which the layout is far too large.
     std::optional<Recompute> enough{}, too_little{};
     std::optional<size_t> with_zero_1{};  // group of the same layouts with zero 1; only for variants with zero 2
-    bool is_slow = false;                 // true: a layout is needless, or not faster than enough other layouts
+    bool is_slow = false;                 // true: a layout is needless, or takes at least seconds_to_undercut()
     // true: a layout of the group needs far more memory than wanted_.limit(), so no further layout of the group is
     // composed.
     bool unwanted = false;
@@ -202,9 +202,9 @@ class Composition {
 
   // Adds the variants of the layouts. Some are only counted:
   // - variants that are certainly too large
-  // - needless variants, if there are enough other layouts: variants of a layout that certainly fits or is too slow. A
-  //   variant is never faster than its layout if activations are not offloaded
-  // Under Objective::memory, variants that certainly need more memory than enough other layouts are omitted.
+  // - needless variants, if seconds_to_undercut() has a value. The layout of such a variant certainly fits, or is too
+  //   slow. A variant is never faster than its layout if activations are not offloaded
+  // Under Objective::memory, variants that certainly need more memory than wanted_.limit() are omitted.
   void add_variants() {
     const std::optional<double> longest = seconds_to_undercut();
     const size_t layouts = legal_.size();
@@ -252,7 +252,7 @@ class Composition {
     return {};
   }
 
-  // True if a variant of layout `i` certainly needs more memory than enough other layouts. Requires Objective::memory.
+  // True if a variant of layout `i` certainly needs more memory than wanted_.limit(). Requires Objective::memory.
   bool is_unwanted(size_t i, const train::Recipe& variant) const {
     return (has_zero_of(i, variant) && groups_[group_of_[i]].unwanted) ||
            state_.layout_bytes(variant, request_.world) > composed_error * wanted_.limit();

@@ -37,8 +37,8 @@ struct ComposedLayouts {
 /// recomputation, certainly fits. All variants of a layout are also needless if simulated_per_wanted * request.wanted
 /// other layouts are at least as fast as this layout. These rules do not apply under Objective::memory, or if
 /// activations are offloaded. Under Objective::memory, a layout is omitted if it certainly needs more memory than
-/// enough other layouts. This is certain from the layout's lower bound, or from the composed memory of the same layout
-/// with more recomputation.
+/// max(8, simulated_per_wanted * request.wanted) other layouts. This is certain from the layout's lower bound, or from
+/// the composed memory of the same layout with more recomputation.
 ComposedLayouts compose_layouts(std::vector<PlanCandidate> legal, const StateBound& state, LayerCosts& costs,
                                 double memory, const PlanRequest& request);
 

@@ -13,11 +13,10 @@ namespace hexad::plan {
 /// Threshold for schedule.moe.dense_rows if dense GEMMs are not faster at the largest measured load.
 inline constexpr int64_t never_dense = int64_t{1} << 40;
 
-/// Returns the smallest measured number of rows per expert from which on dense GEMMs are faster. At this number and at
-/// all larger measured numbers, one call for each expert is at least 2% faster than one call for all experts. Compares
-/// forward products. Uses the measured shape whose weight is nearest to `inputs` x `outputs`, as a ratio. Returns
-/// `never_dense` if no number has this property. Returns none if the cluster has no dense and grouped measurements of
-/// the same shape.
+/// Returns the smallest measured number of rows per expert from which on dense GEMMs are faster. From this number on,
+/// one call for each expert takes at least 2% less time than one call for all experts. Compares forward products. Uses
+/// the measured shape whose weight is nearest to `inputs` x `outputs`, as a ratio. Returns `never_dense` if no number
+/// has this property. Returns none if the cluster has no dense and grouped measurements of the same shape.
 std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element element, int64_t inputs, int64_t outputs);
 
 /// Replaces `schedule.moe.dense_rows: auto` by measured_dense_rows() of the cluster in schedule.profile, in every stage

@@ -1,4 +1,4 @@
-// Search for layouts of growing sequence lengths, and for the missing memory if no layout fits.
+// Layouts for growing sequence lengths, and the missing memory if no layout fits.
 #pragma once
 
 #include <functional>
@@ -32,8 +32,8 @@ struct FittingLayout {
   PlannedLayout layout;
 };
 
-/// The layout with the least memory, for a sequence length and a number of ranks for which a search found no fitting
-/// layout.
+/// The layout with the least memory for one sequence length and one number of ranks, if a search found no layout that
+/// fits.
 struct Shortfall {
   std::optional<FittingLayout> least;  // found layout with the least memory; none if no layout is legal
   double memory;                       // limit of a rank's tensors, in bytes

@@ -86,7 +86,7 @@ struct Extend {
 };
 
 // Multiplies the bytes of weight updates by the factor `times`. The products of Muon do not change, because a rank
-// orthogonalises each matrix of which the rank has a part.
+// orthogonalises the whole of each matrix of which the rank has a part.
 struct Enlarge {
   int64_t times;
 

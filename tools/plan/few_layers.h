@@ -36,7 +36,7 @@ std::shared_ptr<const StepPrices> prices_of_stage(const train::Recipe& recipe, c
 /// sizes of operations are linear in the number of tokens. The sizes of attention are also linear in the sequence
 /// length. Therefore, a step with any number of tokens can be priced without running it. Simpler rules apply if the
 /// steps of the two lengths issue different operations. In this case, the time of a micro-batch, activations and
-/// temporary memory are proportional to the number of tokens, and all other costs are constant.
+/// temporary memory are proportional to the number of tokens. All other costs are constant.
 class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. `prices` are the prices of the stage (prices_of_stage()). `contexts`
@@ -108,22 +108,22 @@ class FewLayers {
 /// context of the recipe.
 std::array<int64_t, 2> recorded_contexts(const train::Recipe& recipe);
 
-/// Returns the seconds of a micro-batch of the recipe in a model with the dense first layers (model.moe.dense_layers)
-/// and one period of layers. Simulates a rank of the recipe's first pipeline stage in a job of `world` ranks. Each
-/// layer has the mean load of all layers if `load` gives the loads of the experts. Returns none if optim.freeze is set,
-/// because layers then differ. Also returns none if schedule.moe.memory_limit is set, or if the steps of the two
-/// recorded lengths issue different operations. Takes milliseconds.
+/// Returns the seconds of the recipe's micro-batch in a smaller model. This model has the dense first layers
+/// (model.moe.dense_layers) and one period of layers. Simulates a rank of the recipe's first pipeline stage in a job of
+/// `world` ranks. Each layer has the mean load of all layers if `load` gives the loads of the experts. Returns none if
+/// optim.freeze is set, because layers then differ. Also returns none if schedule.moe.memory_limit is set, or if the
+/// steps of the two recorded lengths issue different operations. Takes milliseconds.
 std::optional<double> micro_batch_of_few_layers(train::Recipe recipe, const train::Extensions& extensions,
                                                 const Prices& prices, int64_t world, RoutingLoad load,
                                                 std::shared_ptr<SharedByRuns> shared);
 
-/// Returns the number of a micro-batch's tokens whose logits a rank keeps at the same time while it computes the loss
-/// of `tokens` tokens. A GPU computes the loss in blocks of rows. With tp, two blocks have logits at the same time, but
-/// only one block has a gradient. The result is then the number of tokens whose logits and gradients take the same
-/// memory.
+/// Returns the number of tokens whose logits a rank keeps at the same time in a micro-batch of `tokens` tokens. A GPU
+/// computes the loss in blocks of rows. With tp, two blocks have logits at the same time, but only one block has a
+/// gradient. The result is then the number of tokens whose logits and gradients would take as much memory as these two
+/// blocks.
 ///
-/// Returns none if `recorded_tokens` tokens already have several blocks, for example on a CPU. Temporary memory
-/// recorded for this number of tokens then does not grow by logits.
+/// Returns none if `recorded_tokens` tokens already have several blocks, for example on a CPU. Above this number of
+/// tokens, the logits then take no additional memory.
 std::optional<double> tokens_of_loss_block(const train::Recipe& recipe, int64_t recorded_tokens, double tokens);
 
 }  // namespace hexad::plan

@@ -1,4 +1,4 @@
-// Search for the fewest ranks on which a recipe fits.
+// The fewest ranks on which a recipe fits.
 #pragma once
 
 #include <vector>

@@ -69,8 +69,8 @@ GranularitySearch::GranularitySearch(std::vector<int64_t> numbers, int64_t sampl
 GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
     : GranularitySearch(all_from(fewest, most), 1, std::move(state)) {}
 
-// Returns the bounds of n for `batch`: the n of the neighbouring ranges. The bound is the fewest or the most
-// micro-batches if there is no range on its side. Both bounds are the n of a known range that contains `batch`.
+// Returns the bounds of n for `batch`: the n of the neighbouring ranges. A bound is the search's smallest or largest n
+// if there is no range on its side. Both bounds are the range's n if a known range contains `batch`.
 GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
   const auto position = [&](int64_t n) -> size_t { return std::ranges::lower_bound(numbers_, n) - numbers_.begin(); };
   int64_t low = numbers_.front(), high = numbers_.back();

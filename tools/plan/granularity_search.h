@@ -18,9 +18,9 @@ struct Trial {
 };
 
 /// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or only fall, or only
-/// rise. The search divides the interval into thirds, compares f at the two inner points, and drops the outer third at
-/// the larger value. Returns an n for which `f` returns none as unsettled. The caller must then measure this n. Among
-/// equal values, the smallest n wins.
+/// rise. The search compares f at the two points that divide the interval into thirds. It drops the outer third at the
+/// larger value. Returns {n, false} if `f` returns none for n. The caller must then measure this n. Among equal values,
+/// the smallest n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
 /// Median of samples, and the median absolute deviation from this median (base::median()). A few slow steps of a shared
@@ -54,7 +54,7 @@ bool indistinct(const SampleSummary& a, const SampleSummary& b);
 class GranularitySearch {
  public:
   struct Range {
-    int64_t smallest, largest;  // smallest and largest known batch with one best n
+    int64_t smallest, largest;  // smallest and largest batch known to have the same best n
     bool operator==(const Range&) const = default;
   };
   /// Results so far, as plain data that can be saved and restored.

@@ -17,8 +17,8 @@ class GroupedProducts {
   /// Makes an object without measurements.
   GroupedProducts() = default;
   /// Takes the forward products of `element` and of one shape: the first shape whose number of weight elements is
-  /// nearest to `weight`, as a ratio. Times are scaled to `weight`. A measurement with one kernel call for each expert
-  /// (`dense_products`) gives the time of a group of one expert, if no such group was measured.
+  /// nearest to `weight`, as a ratio. Times are scaled to `weight`. If no group of one expert was measured, its time
+  /// comes from `dense_products` (one kernel call for each expert).
   GroupedProducts(const Cluster& cluster, Element element, double weight);
 
   /// Sets the curve of a group of `experts` experts: seconds by total number of rows.

@@ -9,8 +9,8 @@
 namespace hexad::plan {
 
 /// Clock of a host that issues the operations of a record one after the other. The host waits for the device only where
-/// the record shows a wait. Kernels, copies and communication are assumed to run at their own speed, without slowing
-/// each other and without waiting for other ranks or for earlier communication.
+/// the record shows a wait. Assumes that kernels, copies and communication do not slow each other. Assumes that
+/// communication waits neither for other ranks nor for earlier communication.
 class HostClock {
  public:
   /// Makes a clock at the start of the step. `issuing` is the host's time for an operation, in seconds. `record` must
@@ -19,9 +19,9 @@ class HostClock {
     ends_.reserve(record.issues.size());
   }
 
-  /// Returns the seconds for which the next operation of the record waits only for the host, because all operations
-  /// that it follows have ended. `seconds` is the operation's own time. Must be called once for each operation, in the
-  /// order of the record.
+  /// Returns the seconds for which the next operation of the record waits only for the host. By this time, all
+  /// operations that it follows have ended. `seconds` is the operation's own time. Must be called once for each
+  /// operation, in the order of the record.
   double delay(double seconds);
 
  private:

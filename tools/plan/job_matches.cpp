@@ -20,8 +20,8 @@ namespace {
 
 using Group = device::IssuedGroup;
 
-// Order of groups by name and ranks. Each member of a group records the group; these entries are equivalent in this
-// order.
+// Order of groups by name and ranks. Each member of a group has its own entry for the group. These entries are
+// equivalent in this order.
 struct ByNameAndRanks {
   bool operator()(const Group* a, const Group* b) const {
     return std::tie(a->name, a->ranks) < std::tie(b->name, b->ranks);

@@ -16,8 +16,8 @@ class JobMatches {
   /// Makes an object that sets members of `jobs`, the jobs of all simulated ranks. `jobs` must outlive the object.
   explicit JobMatches(std::vector<schedule::Job>& jobs) : jobs_(jobs) {}
 
-  /// Matches the operations of all ranks. Throws std::logic_error if members of a group issue different operations, or
-  /// if a rank sends a different number of messages than its peer receives.
+  /// Matches the operations of all ranks. Throws std::logic_error if members of a group issue different operations.
+  /// Also throws it if a rank does not send as many messages as its peer receives.
   void match(std::span<const RankJobs> ranks);
 
   /// Returns the total number of matched collectives and messages, which is above every number in Job::collective.

@@ -64,8 +64,8 @@ LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& clust
 
 // Returns the number of stages with which a model is recorded. With this number, the groups of a stage are placed on
 // nodes as in the recipe. Once the other axes fill a node, more stages change only the number of ranks that share
-// state. The result is a power of two and divides the recipe's number of stages, so the recorded layout is legal if the
-// recipe's layout is legal.
+// state. The result is a power of two, and divides the recipe's number of stages. Therefore, the recorded layout is
+// legal if the recipe's layout is legal.
 int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   const train::ParallelConfig& p = r.parallel;
   const int64_t inner = std::max<int64_t>(1, p.ep * p.etp.value_or(p.tp) / p.tp);
@@ -73,8 +73,8 @@ int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   return std::gcd(p.pp, static_cast<int64_t>(std::bit_floor(fill)));
 }
 
-// Returns the prices of a stage. Layouts that differ only in recomputation or ZeRO share prices, because the nodes of
-// the stage's ranks do not depend on these settings.
+// Returns the prices of a stage. Layouts that differ only in recomputation or ZeRO share prices. The nodes of the
+// stage's ranks do not depend on these settings.
 std::shared_ptr<const StepPrices> LayerCosts::prices_of(const Recipe& r, int64_t stages) {
   const train::ParallelConfig& p = r.parallel;
   std::shared_ptr<const StepPrices>& known = prices_of_stages_[{p.tp, p.cp, p.ep, p.etp.value_or(p.tp), stages}];
@@ -147,8 +147,8 @@ double LayerCosts::temporary(const FewLayers& layers, const Recipe& r, int64_t r
   return std::max(layers.temporary(*block), layers.temporary(0) + growth->second * tokens);
 }
 
-// Returns the number of pairs of a micro-batch and a virtual stage whose activations the first stage keeps at the same
-// time.
+// Returns the number of pairs of a micro-batch and a virtual stage whose activations the first rank of the pipeline
+// keeps at the same time.
 double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const auto few = static_cast<int>(std::min<int64_t>(micro_batches, 4 * r.parallel.pp));

@@ -65,8 +65,8 @@ double weight_elements(const Recipe& r) {
   return static_cast<double>(r.model.hidden) * static_cast<double>(r.model.moe.expert_hidden) / etp;
 }
 
-// Returns the name of a group in Rates and in costs. This is the name of a group of MoE layers with the same ranks, or
-// the group's own name if there is no such group.
+// Returns the name of a group in Rates and in costs. The name is ep, tp, etp or experts if that group has the same
+// ranks. Otherwise, it is the group's own name.
 std::string group_name(const device::IssuedGroup& group, const mesh::Layout& layout) {
   const int rank = group.ranks[group.rank];
   for (const auto& [axis, name] : {std::pair{Axis::ep, "ep"}, {Axis::tp, "tp"}, {Axis::etp, "etp"}})

@@ -12,17 +12,21 @@
 
 namespace hexad::plan {
 
-/// Work of a micro-batch in an MoE layer on one rank, from the start to the end of the parts that a LayerClock times.
+/// Work of a micro-batch in an MoE layer on one rank, in the parts that a LayerClock times.
 struct LayerWork {
   /// Graphs in execution order, which is the order of schedule::PassKind. Only Parm's S1 has the graph
   /// gradient_of_shares. The tasks cannot be executed.
   std::vector<schedule::TaskGraph> graphs{};
   /// Kernels, copies and transfers before and after the graphs, in the order of their issue. These operations do not
-  /// overlap. Among the operations are the router, the exchanges that precede a graph (of counts, ids, scores), shared
-  /// experts that compute before or after the pass, and sums of slot rows that are not tasks of a graph. A kernel that
-  /// is not a matrix product counts as a copy of half of the bytes that it reads and writes. A transfer is a task of
-  /// the kind compute (Cost::transfers). Communication of data-parallel ranks is left out, because it runs beside the
-  /// layers.
+  /// overlap. Among the operations are:
+  /// - the router
+  /// - the exchanges that precede a graph (of counts, ids and scores)
+  /// - shared experts that compute before or after the pass
+  /// - sums of slot rows that are not tasks of a graph
+  ///
+  /// A kernel that is not a matrix product counts as a copy of half of the bytes that it reads and writes. A transfer
+  /// is a task of the kind compute (Cost::transfers). Communication of data-parallel ranks is left out, because it runs
+  /// beside the layers.
   std::vector<schedule::TaskSpec> outside{};
 
   /// Returns the seconds of the work outside of the graphs.

@@ -28,7 +28,7 @@ std::vector<Recipe> other_schedules(const Recipe& r, const PlanSite& site, void 
   std::vector<Recipe> all;
   for (MoeSchedule s : train::legal_schedules(opened, site.extensions)) {
     s.chunks = !s.overlaps() ? 1 : now.overlaps() && s.chunk_by == now.chunk_by ? now.chunks : 2;
-    // legal_schedules() also varies an unset esp_exchange. Here, only other_exchange() changes esp_exchange.
+    // legal_schedules() also varies an unset esp_exchange. In this file, only other_exchange() changes esp_exchange.
     if (s != now && s.esp_exchange == now.esp_exchange) all.push_back(with_schedule(r, s));
   }
   return all;

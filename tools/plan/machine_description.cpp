@@ -115,8 +115,8 @@ class Checker {
     if (link->efficiency) rising(key + ".efficiency", *link->efficiency, "bytes");
   }
 
-  // Checks that the network does not give a rank far more bandwidth than the link inside a domain, which is usually the
-  // faster link.
+  // Checks that the network does not give a rank far more bandwidth than the link inside a domain. The link inside a
+  // domain is usually faster.
   void units_of_links(const Machine& m) const {
     if (!m.inside || !m.network || !good("ranks_per_node") || !good("topology") || !good("inside.bandwidth") ||
         !good("network.bandwidth") || !is_plausible_rate(m.inside->bandwidth) ||

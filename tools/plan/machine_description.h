@@ -206,8 +206,8 @@ void check_machine(const Machine& machine, const std::string& path, config::Prob
 
 /// A machine with values for all optional members, with these exceptions: links that the machine does not use, the size
 /// of host memory, the radix of switches, and peaks. `assumptions` has one text for each assumed value, except for
-/// `domain` and topology.rails, whose default is ranks_per_node. A text states that plans offload no more than the
-/// recipe if the size of host memory is unknown.
+/// `domain` and topology.rails, whose default is ranks_per_node. An unknown size of host memory has a text too: plans
+/// then offload no more than the recipe.
 struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;

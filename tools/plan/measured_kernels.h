@@ -46,9 +46,9 @@ class KernelCurves {
 
   /// Returns the seconds of attention; none if attention was not measured for its dtype. Chooses the curve by these
   /// criteria, in order of importance: nearest head size (as a ratio), same pass, nearest number of heads. The curve
-  /// gives the seconds per position as a function of the number of positions, because each position attends to all
-  /// positions before it. The result is scaled by the ratio of the FLOPs. The curve is linear between points and above
-  /// the last point, and constant below the first point.
+  /// gives the seconds per position as a function of the number of positions. They grow with this number, because each
+  /// position attends to all previous positions. The result is scaled by the ratio of the FLOPs. The curve is linear
+  /// between points and above the last point, and constant below the first point.
   std::optional<double> attention(const Attention& attention) const;
 
   /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. Uses

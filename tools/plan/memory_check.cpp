@@ -184,7 +184,7 @@ class Judge {
                        human_bytes(static_cast<double>(pool.available)), pool.name);
   }
 
-  // Returns the parts of a rank's memory, for the stage in the pool that needs the most memory.
+  // Returns the parts of a rank's memory, for the neediest stage of the pool.
   std::string parts(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, {}temporary {}",

@@ -1,4 +1,4 @@
-// Check, before any allocation, that a job's ranks fit into the memory of their machines.
+// Checks, before any allocation, that a job's ranks fit into the memory of their machines.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace hexad::plan {
 
-/// Largest relative error that tests accept for an estimate, if the ranks have late peers. With prompt peers, a rank
-/// may need less (docs/reports/memory-estimate.md).
+/// Largest relative error that tests accept for an estimate, if the other ranks are late. A rank may need less memory
+/// if no other rank is late (docs/reports/memory-estimate.md).
 inline constexpr double estimate_error = 0.02;
 
 /// Purpose of a job. Generation first computes the tokens of one whole prompt at a time.

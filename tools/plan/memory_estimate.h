@@ -33,8 +33,8 @@ MemoryEstimate memory_of(const StepOnMeta& step, const train::Recipe& recipe, co
 /// contains auto, the estimate applies to the run until the automatic choice is made.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions,
                                const mesh::Layout& layout, int rank, RoutingLoad load = RoutingLoad::even);
-/// Estimates the total memory of rank `rank` at the peak of a step in which no other rank is ever late, in bytes. The
-/// peak of a run is between this number and the total of estimate_memory().
+/// Estimates the total memory of rank `rank` at the peak of a step, in bytes, if no other rank is ever late. The peak
+/// of a run is between this number and the total of estimate_memory().
 double least_memory(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                     int rank);
 /// Estimates, for each pipeline stage, the memory of the rank that needs the most. The job has `world` ranks.

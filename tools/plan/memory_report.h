@@ -29,7 +29,7 @@ class MemoryReport {
 
   /// Returns a table of three parts:
   /// - the memory of the rank that needs the most, by purpose, under RoutingLoad::even. Then the total with prompt
-  ///   peers if it is at least 1% less. Then the totals under p99 and in the worst case if these totals can differ
+  ///   peers if it is at least 1% less. Then the totals under p99 and in the worst case if they can be larger
   /// - one line for each stage if there are several stages. If there are many, only the first stages, the last stage
   ///   and the neediest stage have lines
   /// - the traffic of the rank that sends the most in a step, by class

@@ -1,4 +1,4 @@
-// Search for the legal layout nearest to a recipe's own layout, for a run that continues on fewer or more ranks.
+// The legal layout nearest to a recipe's own layout, for a run that continues on fewer or more ranks.
 #pragma once
 
 #include <functional>
@@ -34,11 +34,11 @@ using FitsMemory = std::function<bool(const train::Recipe& recipe, int64_t ranks
 /// using them would need another tp, pp or cp. More than half of `range.most` ranks are used if a fitting layout on so
 /// many ranks exists. Among equally near layouts, returns the layout with the nearest tp, then pp, cp, etp and ep.
 ///
-/// The batch, the micro-batch, the context and the ZeRO stage do not change, because the run must remain the same up to
+/// The batch, the micro-batch, the context and the ZeRO stage do not change. Therefore, the run remains the same up to
 /// rounding. Placements (parallel.order and cp_expansion) and the pipeline (kind, split and overlap) usually do not
-/// change, either. These keys are reset to their defaults if a layout has no legal ep and etp with the recipe's values
-/// of these keys. Returns nullopt if no number of ranks in `range` has a layout. `recipe` is the completed recipe of
-/// `document`, and has one stage of training.
+/// change, either. These keys get their default values if a layout has no legal ep and etp with the recipe's values.
+/// Returns nullopt if no number of ranks in `range` has a layout. `recipe` is the completed recipe of `document`, and
+/// has one stage of training.
 std::optional<NearestLayout> nearest_layout(const config::Document& document, const train::Recipe& recipe,
                                             const train::Extensions& extensions, RankRange range,
                                             const FitsMemory& fits);

@@ -22,7 +22,7 @@ using train::Recipe;
 namespace {
 
 // True if equal parameters of different layers have equal states. Patterns can match the parameters of only some
-// layers, and an optimizer that a program adds can have states for only some parameters.
+// layers. An optimizer that a program adds can have states for only some parameters.
 bool has_equal_states(const optim::OptimConfig& c) {
   const optim::UpdateRules built_in;
   return c.freeze.empty() && c.muon_except.empty() && built_in.find(c.name) != nullptr;

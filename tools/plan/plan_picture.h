@@ -18,9 +18,9 @@ struct PicturedPlan {
 };
 
 /// Returns a picture of a layout on nodes that are filled with ranks in order.
-/// - Nodes are boxes with a cell for each rank. The colour of a cell is the rank's pipeline stage. Only one node of
-///   each kind is drawn, with the number of nodes of that kind, if there are more than eight nodes. Nodes of one kind
-///   have the same stages in the same positions.
+/// - Nodes are boxes with a cell for each rank. The colour of a cell is the rank's pipeline stage. Of more than eight
+///   nodes, only one node of each kind is drawn, with the number of nodes of that kind. Nodes of one kind have the same
+///   stages in the same positions.
 /// - Below the nodes, each kind of group in `traffic` has a row. The row shows the ranks of the kind's first group, the
 ///   bytes that a rank sends in a step, and the links that carry the bytes.
 ///

@@ -78,9 +78,9 @@ class PlanRefinement {
 /// Refines and sorts the plan's best layouts, and counts the changes. Tries at most 45 changes, or 78 if the plan
 /// begins without a layout.
 /// First adds layouts:
-/// - the smallest layouts of `too_large` that fit with changes that save memory, if the plan has no layout
-/// - layouts of `too_large` that fit with offload and whose steps seem shorter than the step of the best layout, if the
-///   plan has a layout and the objective is not memory
+/// - if the plan has no layout: the smallest layouts of `too_large` that fit with changes that save memory
+/// - if the plan has a layout and the objective is not memory: layouts of `too_large` that fit with offload. Their
+///   steps seem shorter than the step of the best layout
 /// - `own`, the recipe's own layout, if it is set
 void refine(Plan& plan, std::vector<PlannedLayout> too_large, std::optional<PlannedLayout> own, const PlanSite& site);
 

@@ -1,4 +1,4 @@
-// Search for the layout of a recipe on a cluster.
+// The best layouts of a recipe on a cluster.
 #pragma once
 
 #include <optional>
@@ -72,8 +72,8 @@ struct PlanRequest {
   Objective objective = Objective::time;
   RoutingLoad load = RoutingLoad::even;
   size_t wanted = 10;
-  /// true: the plan also has the memory of the best layouts under each routing, and the gains, traffic and capacity
-  /// gains of the first layout.
+  /// true: the plan also has the memory of the best layouts under each routing. It also has the gains, traffic and
+  /// capacity gains of the first layout.
   bool details = false;
   bool orders = true;  // false: parallel.order remains auto, and the recipe's own layout is not compared
 };
@@ -82,11 +82,11 @@ struct PlanRequest {
 /// - The first stage composes the steps of all legal layouts (compose_layouts()). It omits layouts whose state alone is
 ///   too large, and layouts that are far too large even with more recomputation. It also omits layouts that needlessly
 ///   recompute or have zero 2, if there are enough other layouts.
-/// - Like `hexad validate`, the second stage estimates the memory of the most promising layouts and, with
-///   PlanRequest::orders, of the recipe's own layout. It also simulates the steps of these layouts. Therefore, the
-///   first layout of a plan is no worse than the recipe's own layout if the own layout fits.
-/// - The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
-///   (refine()).
+/// - The second stage estimates the memory of the most promising layouts, like `hexad validate`. With
+///   PlanRequest::orders, it also estimates the recipe's own layout. It simulates the steps of all these layouts.
+///   Therefore, the first layout of a plan is no worse than the recipe's own layout if the own layout fits.
+/// - The third stage varies keys that keep the sizes of groups. It also tries offload for some layouts that are too
+///   large (refine()).
 ///
 /// All layouts fit if neither the cluster nor memory.limit_bytes limits a rank's memory. Objective::ranks orders the
 /// layouts of the requested ranks like Objective::time. `costs` keeps the costs of layers for later searches.
