@@ -88,7 +88,7 @@ PlanCandidate without_variant(PlanCandidate layout);
 /// - cp: powers of two for which each rank has at least 2048 tokens of a sequence; ulysses if tp x cp divides the
 ///   number of key heads, otherwise ring
 /// - pp: powers of two; 1f1b, interleaved with 2 and 4 virtual stages, zb_h1
-/// - ep: divisors of the number of experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
+/// - ep: divisors of the number of experts (cp_expansion: auto decides between horizontal and vertical); etp: 1 or tp
 /// - zero: 1, 2 and 3; only 0 if dp and cp are 1
 /// - recompute: none, norms, attention, block
 /// - batch.micro: 1; also powers of two up to 8 and the recipe's own size, if such a micro-batch has at most
@@ -98,9 +98,12 @@ PlanCandidate without_variant(PlanCandidate layout);
 /// LayoutRules decides which layouts are legal. Layouts with zero 2 or recompute norms are only counted, because they
 /// would double the memory of the list. variants() makes such layouts when a caller needs them.
 ///
-/// The search leaves out other divisors of the ranks for tp (up to the number of heads), cp, pp (up to the number of
-/// layers) and etp. It also leaves out other divisors of batch.global / dp for batch.micro, other values of cp_kind,
-/// other pipelines, and zero 0 if zero 1 has an effect.
+/// The search leaves out these values:
+/// - other divisors of the number of ranks, for tp (up to the number of heads), cp, pp (up to the number of layers) and
+///   etp
+/// - other divisors of batch.global / dp, for batch.micro
+/// - other values of cp_kind, and other pipelines
+/// - zero 0 if zero 1 has an effect
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
 

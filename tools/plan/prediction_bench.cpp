@@ -141,7 +141,7 @@ void measure(Candidates& candidates, const Recipe& recipe, const train::Extensio
       PassRecorder recorder(instance);
       ++step;
       {
-        const comm::RankThread rank_thread(*world.group().meter());  // steps of a run have one, too
+        const comm::RankThread rank_thread(*world.group().meter());  // as around the steps of a run
         train.run(*data.train, (step - 1) * recipe.batch.global, step, step,
                   optim::learning_rate(recipe.optim, step, std::max(step, recipe.train.steps)));
       }

@@ -15,8 +15,8 @@ namespace hexad::plan {
 struct PredictionError {
   double low, high;  // the quantiles 0.05 and 0.95
   int cases;         // number of known ratios
-  // Number of cases that are inside an interval computed from the other sources' cases. An interval of all cases
-  // contains too many cases, because each case helps to determine the interval.
+  // Number of cases that are inside an interval computed from the other sources' cases. An interval computed from all
+  // cases contains too many of them, because each case helps to determine the interval.
   int covered;
   std::string_view what;     // description of the cases
   std::string_view sources;  // plural noun for the sources of the cases

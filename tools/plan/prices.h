@@ -47,9 +47,8 @@ class Prices {
   /// Described clusters: the longest of three times, plus the time of extra_bytes and the launch.
   ///   - FLOPs (2 x rows x inputs x outputs) at the rate peak x sustained x efficiency (ProductEfficiency, of rows /
   ///     groups).
-  ///   - The same FLOPs with the greatest efficiency. If the result has fewer tiles of 128 x 128 than there are SMs,
-  ///     each tile occupies one SM, and the other SMs are idle (NVIDIA, "Matrix Multiplication Background User's
-  ///     Guide": tile quantization).
+  ///   - The same FLOPs with the greatest efficiency, on the SMs that have a tile. Each tile of 128 x 128 of the result
+  ///     occupies one SM (NVIDIA, "Matrix Multiplication Background User's Guide": tile quantization).
   ///   - Bytes of operands and result divided by the memory bandwidth (the roofline: Williams et al., CACM 2009).
   ///
   /// Below the first point of its curve, a group takes the time of that point.
@@ -93,11 +92,10 @@ class Prices {
 
   /// Returns the host's seconds for each operation in addition to its kernel: the measured time or, on a described CPU,
   /// machine.operation. The host computes during this time. Returns 0 if the cluster has neither. Also returns 0 for a
-  /// described GPU without a measured time, because the host and the GPU work at the same time (issuing()).
+  /// described GPU without a measured time: its host works at the same time as the GPU (issuing()).
   double operation() const;
-  /// Returns the seconds in which the host of a described GPU issues an operation while the GPU works. Returns 0 if the
-  /// cluster has no description, if its ranks compute on CPUs, or if the cluster file has the measured time
-  /// `operation`.
+  /// Returns the seconds in which the host of a described GPU issues an operation while the GPU works. Returns 0
+  /// without a description, for ranks that compute on CPUs, and if the cluster file has `operation`.
   double issuing() const;
   /// Returns the additional seconds of an operation that a thread of a lane runs; 0 if not measured.
   double handoff() const;
@@ -122,8 +120,9 @@ class Prices {
   ///     rings leave a domain by k adapters. The longer of the two times counts. Latencies: n - D steps inside and
   ///     D - 1 outside (NCCL, src/graph/tuning.cc). With one rank in each domain: log2(n) steps outside (PAT, NCCL
   ///     2.23).
-  ///   - all_reduce: a reduce_scatter and an all_gather of half the bytes each. Latencies: the sum of the latencies of
-  ///     both, or 2 x (k - 1) inside and 2 x log2(D) outside if the latter is less (trees, NCCL 2.4).
+  ///   - all_reduce: a reduce_scatter and an all_gather of half the bytes each. Latencies: the lesser of two sums. One
+  ///     sum has the latencies of both. The other sum has 2 x (k - 1) steps inside and 2 x log2(D) outside (trees, NCCL
+  ///     2.4).
   ///   - send: bytes over the link of the group, and one latency.
   ///
   /// Every collective starts with collective_start. The efficiency of a collective depends on the bytes that a rank

@@ -24,7 +24,7 @@ struct Meeting {
 /// - the world
 Meeting meeting_of(const mesh::Mesh& mesh);
 
-/// Returns, for each kind of group that tasks of an MoE layer name, the number of every rank's group. `node_of_rank` is
+/// Returns the number of every rank's group, for each kind of group that tasks of an MoE layer name. `node_of_rank` is
 /// ProcessGroup::node_of_rank() of all ranks. The number of a group is its first rank, or its node for
 /// schedule::node_group.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);

@@ -23,9 +23,9 @@ inline bool is_message(const device::Issue& issue) { return issue.name == "send"
 inline bool is_lane(int queue) { return queue < device::lane_count; }
 
 /// Numbers the queues of a rank, identically on all ranks: first its lanes, then the queues of communication. On each
-/// network, a class of traffic has one queue for collectives and one for each direction of messages. The class has
-/// additional queues for the messages to and from each simulated peer, because messages of different peers can overtake
-/// each other.
+/// network, a class of traffic has one queue for collectives and one for each direction of messages. A class of traffic
+/// also has queues for the messages to and from each simulated peer. Messages of different peers can overtake each
+/// other.
 class Queues {
  public:
   struct Key {
@@ -67,8 +67,8 @@ class RankJobs {
                                            std::span<const schedule::Interval> times) const;
 
  private:
-  // Returns the job that operation `i` joins, if any. Two consecutive operations of a lane form one job if no other
-  // queue waits for the first operation, and the second operation waits for no other queue.
+  // Returns the job that operation `i` joins, if any: the job of the previous operation in its lane. Operation `i`
+  // joins only if no other queue waits for the previous operation, and if `i` waits for no other queue.
   std::optional<int> job_to_join(size_t i);
   // True if the operation has two consecutive jobs: one for the time until the host has issued the operation, and one
   // for the operation itself. During the first job, the queue of the operation runs earlier operations.

@@ -6,9 +6,9 @@
 
 namespace hexad::plan {
 
-/// SVG text of a picture with ranks as cells. Lengths are in pixels. A box is positioned by its top left corner, and a
-/// text by the left end, middle or right end of its base line. All words are escaped. The picture needs no fonts or
-/// other files. It adapts to dark pages and paints its own background, so it is readable on any page.
+/// SVG text of a picture with ranks as cells. Lengths are in pixels. The position of a box is its top left corner. The
+/// position of a text is the left end, middle or right end of its base line. All words are escaped. The picture needs
+/// no fonts or other files. It adapts to dark pages and paints its own background, so it is readable on any page.
 class RankPicture {
  public:
   static constexpr int cell_height = 30;

@@ -13,9 +13,9 @@ namespace hexad::plan {
 /// Load of the experts in every micro-batch and layer, the same on all ranks. The experts of a token are distinct.
 ///
 /// - even (p50): every expert gets the same number of rows, and a token's experts are spread randomly over the ranks.
-///   All groups are chosen equally often, and a token's experts alternate between its groups, if a token may only use
-///   experts of some groups (model.moe.top_groups). The recipe's routing (model.moe.routing) applies instead if the
-///   recipe defines it.
+///   With model.moe.top_groups, a token may only use experts of some groups. All groups are then chosen equally often,
+///   and a token's experts alternate between its groups. The recipe's routing (model.moe.routing) applies instead if
+///   the recipe defines it.
 /// - p99: one ep rank has a share of all slots that only one of a hundred routers exceeds. p99 assumes that all
 ///   divisions of the slots among the experts are equally probable. This is the uniform distribution on the simplex
 ///   ("broken stick"). Then the joint share of n of E experts has the distribution Beta(n, E - n). The experts of this
@@ -63,9 +63,8 @@ RoutingLoad mean_layer(RoutingLoad load);
 /// `given` are returned unchanged.
 RoutingLoad with_stragglers(RoutingLoad load, int ranks);
 
-/// Returns the share of all slots that `local` of the experts get under `load`, which must not be `given`. The share is
-/// at most the larger of the capacity and the even share if the model has a capacity, because dropped slots take no
-/// memory.
+/// Returns the share of all slots that `local` of the experts get under `load`, which must not be `given`. With a
+/// capacity, dropped slots take no memory: the share is at most the larger of the capacity and the even share.
 double share_of_rank(RoutingLoad::Kind load, int64_t local, const device::MetaRun::Choice& choice,
                      std::optional<double> capacity_factor = {});
 

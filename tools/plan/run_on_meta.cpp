@@ -99,7 +99,8 @@ void RunOnMeta::repeat_passes() {
   const int first_recorded = records_layers ? 2 : 0;
   instance_.repeated_passes = &passes_.emplace(*run_->issues(), parameter_recorder(), first_recorded);
   spans.start();
-  // dualpipe_v delays the weight gradients of some micro-batches. Both kinds occur among 2 x pp micro-batches.
+  // dualpipe_v delays the weight gradients of some micro-batches. Micro-batches of both kinds, delayed or not, occur
+  // among 2 x pp micro-batches.
   const bool delays_some = train::pipeline_of(recipe_).kind == pp::PipelineKind::dualpipe_v;
   step(delays_some ? 2 * recipe_.parallel.pp : records_layers ? 3 : pp::RepeatedPasses::recorded_micro_batches);
   spans.stop();

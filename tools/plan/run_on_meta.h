@@ -74,8 +74,7 @@ class RunOnMeta {
   /// `micro_batches` micro-batches, so that the next step begins like a step that follows an equal step. Does nothing
   /// before the first step.
   void load_ahead(int64_t micro_batches);
-  /// Returns the number of the first operation of the last step in the log; none before the first step, or without a
-  /// log.
+  /// Returns the index of the latest step's first operation in the log; none before the first step, or without a log.
   std::optional<int32_t> begin_of_last_step() const { return begin_of_last_step_; }
 
   train::ModelInstance& instance() { return instance_; }

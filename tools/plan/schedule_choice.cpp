@@ -109,8 +109,8 @@ void ScheduleChoice::pick_finalists() {
   const auto same_family = [&](size_t a, size_t b) {
     return is_family(candidates_[a].schedule, candidates_[b].schedule);
   };
-  // True if candidate i does the same work as finalist f. Also true if i belongs to the family of f, or does the same
-  // work as a candidate of this family, provided that the number of chunks of f is open.
+  // True if candidate i does the same work as finalist f. All candidates of the family of f count like f if the number
+  // of chunks of f is open.
   const auto represents = [&](size_t f, size_t i) {
     if (equal_work(f, i)) return true;
     if (!open(f)) return false;

@@ -29,8 +29,8 @@ class ScheduleChoice {
   /// Continues from a saved run. `chosen` is the text of that run's schedule, or empty if that run had not chosen a
   /// schedule. `state` is the result of that run's state(). Searches only the number of chunks again if the micro-batch
   /// size has changed. This search starts from the results for the old size. Returns false if the recipe no longer
-  /// allows the chosen schedule, or if no schedule was chosen and the saved trials cannot be continued. The object then
-  /// makes a new choice.
+  /// allows the chosen schedule. Also returns false if no schedule was chosen, and the saved trials cannot be
+  /// continued. The object then makes a new choice.
   bool resume(const std::string& chosen, const std::string& state);
   /// Returns the results so far, as text for a checkpoint.
   std::string state() const;
@@ -69,11 +69,11 @@ class ScheduleChoice {
     bool same_bits = false;  // true if `from` and the new schedule give bitwise identical results
   };
   /// Predicts all allowed schedules for the load of the experts in this step. Sets the fastest schedule if it is more
-  /// than 5% faster than the current schedule. `loads` has a row for each MoE layer to which tokens
-  /// were assigned. The layer with the median imbalance is predicted. Predictions are scaled by the errors that trials
-  /// have shown. Requires that the choice has been made. Returns none if there is nothing to compare. The result
-  /// depends only on the step's load, on the trials and on earlier switches, which state() contains. Therefore, a
-  /// resumed run makes the same decisions. All ranks follow rank 0. Collective.
+  /// than 5% faster than the current schedule. `loads` has a row for each MoE layer to which tokens were assigned. The
+  /// layer with the median imbalance is predicted. Predictions are scaled by the errors that trials have shown.
+  /// Requires that the choice has been made. Returns none if there is nothing to compare. The result depends only on
+  /// the step's load, on the trials and on earlier switches, which state() contains. Therefore, a resumed run makes the
+  /// same decisions. All ranks follow rank 0. Collective.
   std::optional<Redecision> redecide(int64_t step, const ExpertShares& loads);
 
   /// Returns a text such as "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".

@@ -175,7 +175,7 @@ double ScheduleCandidate::measured_seconds() const { return measured.empty() ? 0
 std::vector<int64_t> chunk_numbers(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
                                    const MoeSchedule& s) {
   std::vector<int64_t> numbers = legal_chunks(recipe, extensions, s);
-  std::vector<MoeSchedule> all;  // one for each number of chunks, because more chunks need smaller buffers
+  std::vector<MoeSchedule> all;  // one for each number of chunks, because more chunks need less memory
   for (const int64_t n : numbers) {
     all.push_back(s);
     all.back().chunks = n;

@@ -53,10 +53,10 @@ std::vector<ScheduleCandidate> predicted_each(const train::Recipe& recipe, const
                                               const std::vector<moe::MoeSchedule>& schedules, const RoutingLoad& load);
 
 /// Predicts the `allowed` schedules. Up to 200 schedules are all predicted, in their order. If there are more, first
-/// predicts the schedules with the usual value of every late choice (moe::ChoiceFacts::late), such as rows,
-/// esp_exchange, order and gemms. Then predicts the eight fastest of these schedules with all other values of the late
-/// choices. Returns only one of several schedules that do the same work and have no open number of chunks: the recipe's
-/// own schedule, or else the first.
+/// predicts the schedules with the usual value of every late choice (moe::ChoiceFacts::late). Examples of late choices
+/// are rows, esp_exchange, order and gemms. Then predicts the eight fastest of these schedules with all other values of
+/// the late choices. Returns only one of several schedules that do the same work and have no open number of chunks: the
+/// recipe's own schedule, or else the first.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed,

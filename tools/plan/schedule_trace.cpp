@@ -79,7 +79,7 @@ std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all
   return shapes;
 }
 
-// Returns the shapes of groups over which layers communicate outside of their tasks only.
+// Returns the shapes of groups over which layers communicate only outside of their tasks.
 std::vector<plan::GroupShape> shapes_outside(const mesh::Mesh& mesh) {
   std::vector<plan::GroupShape> shapes;
   add_shapes(shapes, mesh.tokens().name(), mesh, [&](int rank) { return mesh.layout().token_sharers(rank); });
@@ -130,8 +130,7 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>&
   const size_t rank = group.rank();
   const auto most =
       static_cast<size_t>(group.all_reduce_value(static_cast<double>(passes.size()), comm::Reduce::max, device));
-  // Sorts by name, because two micro-batches in flight at the same time may end their passes in a different order on
-  // each rank.
+  // Sorts by name, because the passes of two micro-batches in flight may end in a different order on each rank.
   std::vector<size_t> order(passes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return passes[a].name < passes[b].name; });
@@ -181,7 +180,7 @@ Sum sum_of(const Timeline& measured, const Timeline& beside_others, const Timeli
 }
 
 /// Set of trace rows for passes that do not overlap, and the end times of its latest passes. The passes of the second
-/// of two overlapping micro-batches go to a second set. The row names of this set end in `mark`.
+/// of two overlapping micro-batches go to a second set. The row names of a set end in its `mark`.
 struct Rows {
   std::string_view mark;
   double measured_end = -std::numeric_limits<double>::infinity(), predicted_end = measured_end;
@@ -198,8 +197,8 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
     Timeline predicted = predictions[at - passes.data()];
     trace.kinds[pass.name.kind].add(sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
-    // A predicted pass begins when the measured pass begins, or at the end of the previous prediction in its row if
-    // that end is later. The reason is that passes in one row must not overlap.
+    // A predicted pass begins when the measured pass begins. Passes in one row must not overlap, so the predicted pass
+    // begins later if the previous prediction in its row ends later.
     const double begin = pass.begin() - zero;
     Rows& rows = begin < usual.measured_end ? other : usual;
     const double delay = std::max(0.0, rows.predicted_end - begin);

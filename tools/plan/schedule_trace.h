@@ -26,9 +26,9 @@ struct Predictor {
   std::vector<std::string> assumed_rates;
 
   /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
-  /// The file must have products, copies, and links for all ranks' groups ep, etp, tp and experts. The file must also
-  /// have links for the parts of all these ep and experts groups inside and across nodes if schedule.moe.all_to_all is
-  /// hierarchical. Throws Error(usage) if the file cannot be read or lacks one of these measurements. Also uses the
+  /// The file must have products, copies, and links for all ranks' groups ep, etp, tp and experts. With
+  /// schedule.moe.all_to_all: hierarchical, the file must also have links for these ep and experts groups inside and
+  /// across nodes. Throws Error(usage) if the file cannot be read or lacks one of these measurements. Also uses the
   /// file's links for the groups tp x cp if the file has suitable ones. Without a file, and for all other links,
   /// assumes a default machine. Callers must tell the user about assumed links (text_of_assumed()).
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);

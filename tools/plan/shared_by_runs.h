@@ -20,8 +20,8 @@ namespace hexad::plan {
 /// of routing kernels, and FLOPs of models. The runs may have different recipes. For example, all ranks of a layout, or
 /// all layouts of a search, may share one object. Sharing saves time if the runs need equal results. The results of
 /// routing kernels take at most KnownResults::usual_bytes. The object also keeps one schedule for each pipeline and
-/// number of micro-batches, and one choice of experts for each load and number of slots. Under uneven loads, each ep
-/// rank has its own choice. Under given loads, each layer also has its own choice.
+/// number of micro-batches. It keeps one choice of experts for each load and number of slots. Under uneven loads, each
+/// ep rank has its own choice. Under given loads, each layer also has its own choice.
 struct SharedByRuns {
   /// Returns choose_experts() with these arguments. The choices are made once for all runs.
   device::MetaRun::Choose choose(const RoutingLoad& load, int rank, int ranks, std::optional<double> capacity_factor);

@@ -81,7 +81,7 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   return forecast;
 }
 
-// Returns the number of micro-batches that fill the pipeline, plus a few, because the first micro-batches run while the
+// Returns the number of micro-batches that fill the pipeline, plus a few. The first micro-batches run while the
 // pipeline is still filling. Twice as many forwards run ahead if virtual stages form a V, or if micro-batches overlap
 // in pairs.
 int64_t filling_micro_batches(const Recipe& r) {
@@ -91,10 +91,10 @@ int64_t filling_micro_batches(const Recipe& r) {
 }
 
 // Returns a lower bound of the time of an extrapolated step, the larger of two times: the stage's time without idle
-// time, and the collectives of the stage's busiest group. The extrapolated exposed communication may be below zero.
-// Each further recorded micro-batch then hid more of a communication that does not recur, such as the gathers at the
-// beginning. This communication also slows kernels. The bound then assumes kernels that run alone, or `busy` if that is
-// less.
+// time, and the collectives of the stage's busiest group. The extrapolated exposed communication may be below zero. The
+// reason is that each additional micro-batch hides more of a communication that does not recur, such as the gathers at
+// the beginning. This communication also slows kernels. The bound then assumes kernels that run alone, or `busy` if
+// `busy` is less.
 double work_of(const StepForecast::Stage& stage) {
   double exposed = 0;
   for (const double seconds : stage.exposed) exposed += seconds;

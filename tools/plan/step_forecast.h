@@ -43,8 +43,7 @@ struct StepForecast {
 };
 
 /// Recorded operations of a step, which can be simulated with several sets of prices. Instead of a step with many
-/// micro-batches, two steps with fewer micro-batches are recorded, and the whole step is extrapolated from these two
-/// steps.
+/// micro-batches, two steps with fewer micro-batches are recorded. The whole step is extrapolated from these two steps.
 struct RecordedStep {
   struct Part {
     int64_t micro_batches;
@@ -84,8 +83,8 @@ Throughput throughput(double step_seconds, const train::Recipe& recipe, const tr
                       const Prices& prices, int64_t ranks);
 
 /// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Assumes that all ranks
-/// of a pipeline stage do the same work at the same time. Simulates the ranks that are the busiest in every layer
-/// (with_stragglers()) if loads of experts are given, because the other ranks wait for these ranks. `shared` is as in
+/// of a pipeline stage do the same work at the same time. With given loads of experts, simulates the ranks that are the
+/// busiest in every layer (with_stragglers()). The other ranks wait for these ranks. `shared` is as in
 /// record_for_forecast(). Throws the errors of record_for_forecast() and simulate_recorded().
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even,

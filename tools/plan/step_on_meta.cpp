@@ -75,9 +75,9 @@ device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layo
   return context.allocator()->stats();
 }
 
-// Adds the memory of the tokens of the micro-batches that do not run to the memory of a step that runs `few` of `all`
-// micro-batches. During the passes, the tokens of the whole step are in memory. On GPUs, the host also loads the tokens
-// of the next step, but only after the update, when it has freed all other temporary tensors.
+// Adds the memory of the tokens of `all` - `few` micro-batches to `step`, a step that runs only `few` micro-batches.
+// During the passes, the tokens of the whole step are in memory. On GPUs, the host also loads the tokens of the next
+// step. It does so after the update, when all other temporary tensors are freed.
 void add_tokens(device::MemoryStats& step, const device::MemoryStats& micro_batch, int64_t few, int64_t all,
                 bool loads_ahead) {
   const auto add = [&](int64_t& peak, int64_t after_step, int64_t tokens) {
@@ -128,8 +128,8 @@ void extend_all(Numbers& more, const Numbers& less, double times) {
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
 
-// Returns the bytes that the rank holds for each micro-batch whose output it has sent, if the next stage is late and
-// all micro-batches are in flight at the same time. Returns 0 on the last stage, and if no host threads send.
+// Returns the bytes of sent output that the rank holds for each micro-batch. Assumes that the next stage is late, and
+// that all micro-batches are in flight at the same time. Returns 0 on the last stage, and if no host threads send.
 int64_t sent_bytes(const Recipe& r, const mesh::Layout& layout, int rank) {
   const bool last = layout.coordinate(base::Axis::pp, rank) + 1 == layout.size(base::Axis::pp);
   if (last || freeing_of(r, layout.world()) == pp::Freeing::early) return 0;
@@ -137,8 +137,8 @@ int64_t sent_bytes(const Recipe& r, const mesh::Layout& layout, int rank) {
   return rows * r.model.hidden * base::size_of(dtype_of(r.train.precision));
 }
 
-// True if the peak of memory grows at least as fast as the tensors kept for backward and the sent tensors, of `sent`
-// bytes in total. The peak then stays at the same moment of the step.
+// True if the peak of memory grows at least by the tensors kept for backward plus `sent` bytes of sent tensors. The
+// peak then stays at the same moment of the step.
 bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more, int64_t sent) {
   const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation) + sent;
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
@@ -195,9 +195,9 @@ int64_t repeated_unit(const Recipe& r) {
          (r.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
 }
 
-// True if a step of the rank with `few` micro-batches has as many sums of the embedding's gradients in flight as a step
-// with more micro-batches, and another sum beside them. Also true under gpipe, where the number of these sums grows
-// with the number of micro-batches.
+// True if a step of the rank with more than `few` micro-batches would have no more sums of the embedding's gradients in
+// flight. With `few`, the step must also have another sum beside them. Also true under gpipe, where the number of these
+// sums grows with the number of micro-batches.
 bool has_all_sums_in_flight(const Recipe& r, const mesh::Layout& layout, int rank, int64_t few) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   if (pipeline.kind == pp::PipelineKind::gpipe) return true;
@@ -271,8 +271,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
     if (!run.failed()) return step;
   }
   // The first step creates buffers. One micro-batch creates all buffers if all passes are equal. Under ZeRO-3, the
-  // first step has as many micro-batches as a measured step, because it also records the order in which weights are
-  // used.
+  // first step also records the order in which weights are used, and has as many micro-batches as a measured step.
   const int64_t first = recipe.parallel.zero == 3        ? few_micro_batches(recipe, layout, rank, load).few
                         : has_equal_passes(recipe, load) ? 1
                                                          : repeated_unit(recipe);

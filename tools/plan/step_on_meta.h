@@ -27,8 +27,8 @@ struct StepOnMeta {
 };
 
 /// Runs two steps of rank `rank` and returns the memory and the traffic of the second step. The first step creates
-/// buffers. Under ZeRO-3, the first step has as many micro-batches as the second step, because it also records the
-/// order in which weights are used. Otherwise, it has few micro-batches: two if layers are repeated, and one if all
+/// buffers. Under ZeRO-3, the first step also records the order in which weights are used, and has as many
+/// micro-batches as the second step. Otherwise, it has few micro-batches: two if layers are repeated, and one if all
 /// passes are equal (has_equal_passes()). In other cases, it has the number of micro-batches after which the actions of
 /// every rank repeat. Each sequence has two documents.
 /// - Only a few micro-batches are run if each pipeline stage has many micro-batches (except under gpipe). This requires

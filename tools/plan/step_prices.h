@@ -62,8 +62,8 @@ class RecordPrices {
   double seconds(const device::Issue& issue) const { return seconds(issue, issue.work); }
   /// Like seconds(issue), for an operation that differs from `issue` only in its work.
   double seconds(const device::Issue& issue, const device::Work& work) const;
-  /// Returns a text such as "dp (12 ranks on 2 nodes)" for each group that has collectives and whose nodes have
-  /// different numbers of the group's ranks (GroupPlace::uneven_nodes).
+  /// Returns a text such as "dp (12 ranks on 2 nodes)" for each uneven group that has collectives. The nodes of an
+  /// uneven group have different numbers of the group's ranks (GroupPlace::uneven_nodes).
   std::vector<std::string> uneven_groups() const;
   /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.
   double sent_over_network(const device::Issue& issue) const;

@@ -64,9 +64,9 @@ bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
   return issue.communicates() && issue.name == "all_gather" && record.is_in_span(issue, "optimizer");
 }
 
-// Gathers of the previous step that are still in flight when a step begins. Both steps end with the same communication,
-// so the n-th last communication of the previous step corresponds to the n-th last communication of this step. Other
-// operations at the ends differ: if the host runs ahead, each step ends with copies of the next step's micro-batches.
+// Gathers of the previous step that are still in flight when a step begins. Both steps end with the same communication.
+// Therefore, the n-th last communications of both steps correspond. Other operations at the ends differ: if the host
+// runs ahead, each step ends with copies of the next step's micro-batches.
 class GathersInFlight {
  public:
   // `log` has the operations of `record` from number `first` on. `before` is the number of the first operation of the
@@ -216,7 +216,7 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
     }
     std::vector<StepRecord> records;
     for (const int64_t n : micro_batches) {
-      if (run.failed()) return {};  // a further step would repeat invalid layers
+      if (run.failed()) return {};  // the next step would repeat invalid layers
       if (equal_before) run.step(n);
       if (run.failed()) return {};
       records.push_back(record_step(run, n, rank));

@@ -52,8 +52,8 @@ struct SharedByRuns;
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// True if passes can be recorded once and repeated (RunOnMeta::repeat_passes()). Under ZeRO-0 and ZeRO-1, this
-/// requires has_equal_passes(). Under ZeRO-2 and ZeRO-3, this requires equal kernels in all micro-batches, and a
-/// pipeline in which each rank computes the gradients of one micro-batch after the other (gpipe or 1f1b). Gathers and
+/// requires has_equal_passes(). Under ZeRO-2 and ZeRO-3, this requires equal kernels in all micro-batches, and gpipe or
+/// 1f1b. In these pipelines, each rank computes the gradients of one micro-batch after the other. Gathers and
 /// reductions may then differ between passes, because each repetition runs gathers and reductions again.
 bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 

@@ -15,7 +15,7 @@ namespace hexad::plan {
 /// link for each rank of the world (StepPrices::domain_of_rank()).
 telemetry::TraceRecords trace_of(const StepForecast& forecast, const std::vector<int>& domain_of_rank);
 
-/// True if the operation leaves the rank's domain of the fast link, or, for a collective, if the group's ranks are in
+/// True if a message leaves the rank's domain of the fast link. True for a collective if the group's ranks are in
 /// several domains.
 bool leaves_domain(const StepRecord& record, const device::CommunicationWork& work,
                    const std::vector<int>& domain_of_rank);
