@@ -19,7 +19,7 @@
 namespace hexad::plan::eps {
 
 /// Returns (1 - (1 - k/E)^m) * E (section 3.2). This is the expected number of experts that at least one of m tokens
-/// visits, if each token visits k of E experts and all experts are equally likely.
+/// visits. Each token visits k of E experts, and all experts are equally likely.
 double expected_activated_experts(double k, double E, double m);
 /// Returns the expected number of devices that hold at least one of a token's k different experts. Each device has E/D
 /// experts, and all experts are equally likely. The result is the paper's g for a router that does not limit devices.

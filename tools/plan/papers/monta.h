@@ -34,8 +34,8 @@ struct Transfer {
   double volume, efficiency, seconds;
 };
 
-/// Returns the transfer of the baseline, whose seconds are T_base. Every tensor-parallel rank sends all tokens, I *
-/// (e - 1)/e bytes, although the other ranks of its tensor-parallel group hold the same tokens.
+/// Returns the transfer of the baseline, whose seconds are T_base. Every tensor-parallel rank sends all tokens, I * (e
+/// - 1)/e bytes. The other ranks of its tensor-parallel group send the same tokens.
 Transfer baseline(double volume, const Network& network);
 
 /// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, O1 consists of AA and AG.
@@ -74,8 +74,8 @@ struct Choice {
 };
 Choice choose(double o1, std::optional<Pipelined> o2, std::optional<Pipelined> o3);
 
-/// T/T_base if all efficiencies are equal: of O1, and the limits of O2 and O3 for a growing number of chunks. In the
-/// paper's example, equation 13, o3 is 7/32.
+/// T/T_base if all efficiencies are equal: the ratio of O1, and the limits of O2 and O3 for a growing number of chunks.
+/// In the paper's example, equation 13, o3 is 7/32.
 struct Limits {
   double o1, o2, o3;
 };
@@ -130,8 +130,8 @@ struct ActivationBytes {
 /// Returns the values of the formulas as printed.
 ActivationBytes activation_bytes(const Activations& model);
 /// Returns the values of corrected formulas. Each rank of an expert group has its own tokens. Therefore, a rank keeps k
-/// times `load` assignments, not k/e. `load` is the ratio of the busiest rank's assignments to the mean. Sequence
-/// parallelism also divides the scores by t, as in Megatron's derivation.
+/// times `load` assignments per token, not k/e. `load` is the ratio of the busiest rank's assignments to the mean.
+/// Sequence parallelism also divides the scores by t, as in Megatron's derivation.
 ActivationBytes corrected_activation_bytes(const Activations& model, double load);
 
 }  // namespace hexad::plan::monta

@@ -82,7 +82,7 @@ enum class Paradigm {
   copies_before,  // paradigm 3, C needs M: backward under Reuse::s1, s2 and s3
 };
 /// Phases of a pass for n >= 2. Each phase takes as long as its slowest stream. With one micro-batch, S, C and R run
-/// one after the other, and M runs at the same time as R or S. Phases by paradigm:
+/// one after the other. M then runs at the same time as R (paradigm 2) or S (paradigm 3). Phases by paradigm:
 ///   paradigm   P0         P1                   P2, n - 2 times                     P3                   P4
 ///   1          S1         S2 | C1              R(i-1) S(i+1) | Ci                  R(n-1) | Cn          Rn
 ///   2          S1         S2 | C1              R(i-1) S(i+1) | Ci | M(i-1)         R(n-1) | Cn | M(n-1) Rn | Mn

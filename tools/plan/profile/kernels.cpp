@@ -89,7 +89,7 @@ class GroupedProduct {
   std::vector<Tensor> weights_, gradients_;
 };
 
-constexpr int64_t row_width = 512;  // columns of gathered rows, f32
+constexpr int64_t row_width = 512;  // columns of the copied tensors, f32
 
 std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device device) {
   const int64_t rows = bytes / (4 * row_width);

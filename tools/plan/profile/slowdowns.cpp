@@ -200,11 +200,10 @@ std::vector<int> fewer_than(int threads) {
 
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress) {
-  // Time of the measurements, in units of the time of a load. In a round:
-  // - Each of at most four loads runs for 1 unit, each of six pairs for up to 2 units, and all loads together for up to
-  //   4 units. These loads take 20 units in total.
-  // - The product on all threads but one adds three pairs and one mix of all loads, 10 units.
-  // - Each product on fewer than all threads adds 1 unit, alone.
+  // Time of the measurements, as multiples of the time of a load. In a round:
+  // - Each of at most four loads takes 1, each of six pairs up to 2, and all loads together up to 4: 20 in total.
+  // - The product on all threads but one adds three pairs and one mix of all loads: 10.
+  // - Each product on fewer than all threads runs alone, and adds 1.
   // Before the rounds, each load runs once.
   const std::vector<int> counts = fewer_than(options.threads);
   const auto fewer = static_cast<double>(counts.size());

@@ -16,8 +16,7 @@ using base::Dtype;
 using kernels::KernelTable;
 using tensor::Tensor;
 
-// Kernel, the number of bytes that it reads and writes (as the meta device counts them), and the size of its tensors in
-// bytes.
+// Kernel, with the bytes that it reads and writes (as the meta device counts them), and the bytes of its tensors.
 struct SmallKernel {
   int64_t bytes = 0;
   std::function<void(const KernelTable&, device::Stream&)> run;

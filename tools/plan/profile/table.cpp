@@ -17,7 +17,7 @@ using base::enum_name;
 using base::human_quantity;
 
 // Returns the speed at `size`. Interpolates the time linearly between two measured sizes. Outside the measured range,
-// returns the speed at the nearest measured size, or "-" if that size is not between 0.75 and 1.5 times `size`.
+// returns the speed at the nearest measured size. Returns "-" if that size is not between 0.75 and 1.5 times `size`.
 // `per_size` is the work per unit of size, such as FLOPs per row.
 std::string speed_at(const Curve& curve, double size, double per_size, std::string_view unit) {
   const auto& points = curve.points;

@@ -58,7 +58,8 @@ class MeasuredSizes {
 
  private:
   // Returns the expected seconds of a measurement of size `i`, which is above all measured sizes. Assumes that time
-  // grows at most in proportion to the size, and at most twice as fast as between the last two measured sizes.
+  // grows at most in proportion to the size. Also assumes that it grows at most twice as fast as between the last two
+  // measured sizes.
   double seconds_of(size_t i) const {
     const auto& [at, last] = *points_.rbegin();
     const double size = static_cast<double>(sizes_[i]) / static_cast<double>(sizes_[at]) * last.x;

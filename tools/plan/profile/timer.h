@@ -42,12 +42,11 @@ class Timer {
   /// Returns the largest of the ranks' medians. Makes as many repeats as fit in about `seconds`, but at least 3 and at
   /// most 21 (9 if `batch_seconds` is set). One warm-up run precedes the repeats (two if `batch_seconds` is set).
   double median(const Work& work, double seconds) const;
-  /// Measures a point for every size in about `seconds` in total. If the time is not sufficient for all sizes, measures
-  /// the smallest size, the largest size for which there is time, and as many sizes between these two as possible.
-  /// Measures at least two sizes. Then repeats the measurement of each size that is slower per unit than the next
-  /// smaller size, and keeps the smaller time. Corrects times that exceed the times of larger sizes (without_falls()).
-  /// `sizes` has at least two sizes, ascending. `prepare` may round the sizes. Omits a size that `prepare` rounds to a
-  /// measured size.
+  /// Measures a point for every size in about `seconds` in total. If the time is too short, measures the smallest size,
+  /// the largest size for which there is time, and as many sizes between them as possible. Measures at least two sizes.
+  /// Then repeats the measurement of each size that is slower per unit than the next smaller size, and keeps the
+  /// smaller time. Corrects times that exceed the times of larger sizes (without_falls()). `sizes` has at least two
+  /// sizes, ascending. `prepare` may round the sizes. Omits a size that `prepare` rounds to a measured size.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void wait_for_ranks() const { world_.barrier(device_.context().compute()).wait(); }

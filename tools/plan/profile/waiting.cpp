@@ -15,7 +15,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Returns a function that runs the forward product `p` with the largest measured number of rows that takes at most a
+// Returns a function that runs the forward product `p`. Uses the largest measured number of rows that takes at most a
 // quarter of kernel_batch. Uses the smallest measured number if every measured number takes longer.
 std::function<void()> make_product(const MeasuredProduct& p, device::Device device) {
   double most = p.points.points.front().x;
