@@ -22,10 +22,10 @@ inline bool is_message(const device::Issue& issue) { return issue.name == "send"
 /// True if the queue with this number is a lane.
 inline bool is_lane(int queue) { return queue < device::lane_count; }
 
-/// Numbers the queues of a rank, identically on all ranks: first its lanes, then the queues of communication. On each
-/// network, a class of traffic has one queue for collectives and one for each direction of messages. A class of traffic
-/// also has queues for the messages to and from each simulated peer. Messages of different peers can overtake each
-/// other.
+/// Assigns numbers to the queues of a rank, identically on all ranks: first to its lanes, then to the queues of
+/// communication. On each network, a class of traffic has one queue for collectives and one for each direction of
+/// messages. A class of traffic also has queues for the messages to and from each simulated peer. Messages of different
+/// peers can overtake each other.
 class Queues {
  public:
   struct Key {

@@ -10,8 +10,8 @@
 namespace hexad::verify {
 
 /// Runs layouts in child processes. On the CPU, each run has its own child. A GPU takes long to open, and a process
-/// that has used a GPU cannot fork. Therefore, on other devices, one child runs many layouts. A new child is forked if
-/// a run ends with an error, or if a layout needs an oracle that the child does not have. The parent process must never
+/// that has used a GPU cannot fork. Therefore, on other devices, one child runs many layouts. A new child is forked
+/// after an error, and for a layout that needs an oracle that the child does not have. The parent process must never
 /// use the GPU, and must have only one thread.
 class ChildRuns {
  public:

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int drafts = 24;  // number of drafts for each run; more drafts find only slightly more pairs
 
-// Numbers the features of variants. A feature is an axis longer than one, or a value of an option. Axes come first.
+// Assigns numbers to the features of variants. A feature is an axis longer than one, or a value of an option. Axes come
+// first.
 class Features {
  public:
   Features() {
@@ -60,8 +61,8 @@ class Features {
   int count_ = mesh::axis_count;
 };
 
-// A legal mesh, and the values of each option that are legal on this mesh if all other options have their plain values.
-// An option without effect on the mesh has no values.
+// A legal mesh, and the legal values of each option on this mesh. All other options have their plain values. An option
+// without effect on the mesh has no values.
 struct Allowed {
   MeshSizes mesh;
   std::vector<std::vector<int>> values;

@@ -14,9 +14,9 @@ class Ownership {
   void add(int64_t begin, int64_t count, int rank);
   /// Returns the number of elements in all ranges. An element that is owned twice counts twice.
   int64_t owned() const;
-  /// Returns a text about the first of `elements` elements that does not have exactly one owner, with its owners, such
-  /// as "element 5 is owned by ranks 0 and 2; expected one owner for each of its 35 elements". Returns an empty text if
-  /// every element has one owner.
+  /// Returns a text about the first element that does not have exactly one owner, such as "element 5 is owned by ranks
+  /// 0 and 2; expected one owner for each of its 35 elements". The tensor has `elements` elements. Returns an empty
+  /// text if every element has one owner.
   std::string problem(int64_t elements) const;
 
  private:

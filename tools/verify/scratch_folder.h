@@ -21,7 +21,7 @@ class ScratchFolder {
 
  private:
   std::string path_;
-  int liveness_pipe_ = -1;  // write end of a pipe; the folder is removed once no process has it open
+  int liveness_pipe_ = -1;  // write end of a pipe; the folder is removed once no process has this end open
   pid_t remover_ = -1;
 };
 

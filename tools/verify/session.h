@@ -18,9 +18,9 @@ struct Session {
   std::function<void(const std::string&)> print;
 };
 
-/// Runs all layouts, and returns true if all agree with the oracle. Prints a line for each layout when its run ends,
-/// then a summary that counts mismatches and, if there are any, runs without a comparison (errors). After a failure,
-/// also prints the simplest layout that still fails, its mismatch, and the command that repeats this layout.
+/// Runs all layouts, and returns true if all agree with the oracle. Prints a line for each layout when its run ends.
+/// Then prints a summary that counts mismatches, and runs without a comparison (errors) if there are any. After a
+/// failure, also prints the simplest layout that still fails, its mismatch, and the command that repeats this layout.
 bool run_all(const Selection& selection, const Session& session);
 
 }  // namespace hexad::verify

@@ -34,8 +34,8 @@ constexpr std::string_view document_name = "layout";
 // Lengths, in tokens, of the prompt and of each generated continuation.
 constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 
-// Minimum optim.eps. Adam divides by the root of the second moment plus eps. If a gradient is zero except for rounding
-// and eps is too small, Adam divides rounding errors by rounding errors, and layouts get different weights.
+// Minimum optim.eps. Adam divides by the root of the second moment plus eps. With a smaller eps, Adam divides rounding
+// errors by rounding errors if a gradient is zero except for rounding. Layouts then get different weights.
 constexpr double least_eps = 1e-5;
 
 // Minimum optim.min_lr_ratio. With 0, the last step would not change weights.

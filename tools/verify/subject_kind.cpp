@@ -90,7 +90,7 @@ Overrides forms(const OwnSubject& own) {
 }
 
 // Returns overrides that select a router without a score rule, and the defaults of the keys that this router does not
-// read. `settings` are further keys of model.moe.
+// read. `settings` are additional overrides of model.moe.
 Overrides router_without_rule(std::string_view router, std::initializer_list<std::string_view> settings) {
   Overrides out{base::cat("model.moe.router=", router)};
   for (const std::string_view setting :

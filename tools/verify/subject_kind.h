@@ -84,9 +84,9 @@ std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject&
 ///   Ranks of an ep group with tokens of only one half may get no rows, while replicas of their experts get rows.
 /// - Second batch: both halves visit the first block.
 ///
-/// In the second batch, each ep group has a rank without rows if a rank has at most experts - top_k experts and at most
-/// three quarters of the experts. The file appears atomically, because several processes may write it. Throws
-/// Error(resource) if the write fails.
+/// In the second batch, each ep group has a rank without rows. This requires that a rank has at most experts - top_k
+/// experts, and at most three quarters of the experts. The file appears atomically, because several processes may write
+/// it. Throws Error(resource) if the write fails.
 void write_routing_trace(const train::Recipe& recipe, const std::string& file);
 
 }  // namespace hexad::verify

@@ -24,7 +24,7 @@ double root_mean_square(double squares, int64_t count) {
 }
 
 // Returns the difference divided by the larger of `unit` and the expected value. Returns 0 for equal values, including
-// two NaNs, and infinity if the result is not finite, for example because only one value is NaN.
+// two NaNs. Returns infinity if the result is not finite, for example because only one value is NaN.
 double relative_to(double unit, double expected, double actual) {
   if (expected == actual || (std::isnan(expected) && std::isnan(actual))) return 0;
   const double apart = std::abs(expected - actual);

@@ -32,8 +32,8 @@ std::string packed(const std::vector<Piece>& pieces) {
 void for_each_run(const Piece& piece, const std::function<void(int64_t, int64_t, int64_t)>& f) {
   const Shape& size = piece.region.size;
   const Shape strides = piece.global.row_major_strides();
-  // Number of the region's elements that are contiguous in the global tensor: the product of the region's sizes in the
-  // last dimension that is not complete, and in all later dimensions.
+  // Number of the region's elements that are contiguous in the global tensor: the product of the region's sizes from
+  // its last incomplete dimension on.
   int64_t width = 1;
   for (int d = size.rank() - 1; d >= 0; --d) {
     width *= size[d];

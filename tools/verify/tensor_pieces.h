@@ -12,7 +12,7 @@
 
 namespace hexad::verify {
 
-/// A part of the global tensor `name`: the elements from index `begin` on of the rectangle `region`, in row-major
+/// A part of the global tensor `name`: the elements of the rectangle `region` from index `begin` on, in row-major
 /// order.
 struct Piece {
   std::string name;
@@ -24,8 +24,8 @@ struct Piece {
 };
 
 /// Divides the piece into the longest runs that are contiguous both in the global tensor and in `piece.values`. Calls
-/// f(global, local, count) for each run of `count` elements, which begins at index `global` of the tensor and at index
-/// `local` of the values.
+/// f(global, local, count) for each run of `count` elements. The run begins at index `global` of the tensor and at
+/// index `local` of the values.
 void for_each_run(const Piece& piece, const std::function<void(int64_t global, int64_t local, int64_t count)>& f);
 
 /// Whole tensors by name.
@@ -33,7 +33,7 @@ using TensorMap = std::map<std::string, Tensor>;
 
 /// Gathers whole tensors from the pieces that the ranks own, in the memory of `host`. The result is the same on every
 /// rank. Ranks may have pieces of different tensors. Throws std::logic_error with a tensor's name if an element has no
-/// owner or two owners, or if two ranks disagree about the tensor's shape or dtype. Collective.
+/// owner or two owners. Also throws it if two ranks disagree about the tensor's shape or dtype. Collective.
 TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host);
 
 }  // namespace hexad::verify

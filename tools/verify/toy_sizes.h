@@ -1,5 +1,5 @@
-// Block and message sizes for toy models. With these sizes, even a toy's work consists of several blocks, messages and
-// rounds, like the work of a large model with the default sizes.
+// Block and message sizes for toy models. With these sizes, even a toy has several blocks, messages and rounds, like a
+// large model with the default sizes.
 #pragma once
 
 #include "framework/base/block_sizes.h"
