@@ -19,9 +19,11 @@ constexpr size_t max_estimated = 3;
 
 bool is_shorter(const PlannedLayout& a, const PlannedLayout& b) { return a.composed.seconds < b.composed.seconds; }
 
-// Estimates the memory of the first max_estimated layouts, in their order. Returns the first of them that needs more
-// than `least` and at most `most` bytes. The offloaded tensors of this layout fit the host, and the layout can be
-// simulated. Returns nullopt if there is no such layout.
+// Estimates the memory of the first max_estimated layouts, in their order. Returns the first of them that meets all of
+// these conditions; nullopt if there is none:
+// - it needs more than `least` and at most `most` bytes
+// - its offloaded tensors fit the host
+// - it can be simulated
 std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts, double least, double most,
                                              const PlanSite& site) {
   if (layouts.size() > max_estimated) layouts.resize(max_estimated);

@@ -38,7 +38,7 @@ std::string legal_minimum(double limit) {
   return legal_number(limit, [&](double number) { return number >= limit; });
 }
 
-// Plausible rates of measured work. A time outside these limits is probably in the wrong unit.
+// Plausible rates of measured work. A time that gives a rate outside these limits is probably in the wrong unit.
 struct PlausibleRates {
   double least, most;
   std::string_view unit;

@@ -210,7 +210,7 @@ struct MeasuredCopy {
   }
 };
 
-/// Measured slowdown: alpha(y, x) of MPMoE, Fig. 3.
+/// Measured slowdown: alpha(`of`, `beside`) of MPMoE, Fig. 3.
 struct MeasuredSlowdown {
   Lane of = Lane::compute;
   std::vector<Lane> beside;
@@ -260,7 +260,7 @@ struct LinkBurst {
 inline constexpr double longest_operation = 0.01;
 
 /// Largest legal ratio of a measured time to the time of a larger size of the same curve. More work takes no less time,
-/// but a measurement has noise, and a kernel for few rows may take longer than a kernel for more rows. The largest
+/// but a measurement has noise. A kernel for few rows may also take longer than a kernel for more rows. The largest
 /// ratio in recipes/clusters is 1.8.
 inline constexpr double largest_fall = 2;
 
@@ -307,8 +307,8 @@ struct Cluster {
 /// Throws Error(usage) that lists every problem of the file with its line. Messages show overrides with the prefix.
 Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
 /// Returns the position of the key `key` (such as "machine.peak.f64") in the cluster file, such as "c.yaml:5". If the
-/// file lacks the key, returns the position of the innermost section on the key's path that the file has. Returns
-/// `path` if the file has no such section, or if `key` is empty.
+/// file lacks the key, returns the position of the innermost existing section on the key's path. Returns `path` if the
+/// file has no such section, or if `key` is empty.
 std::string position_in_cluster(const std::string& path, const std::vector<std::string>& overrides,
                                 std::string_view key);
 /// Returns the text of a file that load_cluster() reads. Every number is written exactly.
@@ -366,10 +366,10 @@ std::optional<schedule::SharedCores> shared_cores(const Origin& measured, int64_
 std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredThreads> fewer);
 
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
-/// times come from the measured products of the same element type with the nearest inputs x outputs (as a ratio). These
-/// times are scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass
-/// of the same shape. A measured slowdown whose speed is above 1 counts as a speed of 1. Throws Error(usage) that names
-/// the first missing entry of the cluster.
+/// times come from the measured products of the query's element type with the nearest inputs x outputs (as a ratio).
+/// These times are scaled by the size of the weight. A pass that was not measured gets the times of the first measured
+/// pass of the same shape. A measured slowdown whose speed is above 1 counts as a speed of 1. Throws Error(usage) that
+/// names the first missing entry of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 /// Returns the passes that were not measured, so that rates_of() prices their products like those of another pass.
 /// Throws Error(usage) if the cluster has no products of the element type.

@@ -132,8 +132,8 @@ class Composition {
     std::optional<Recompute> enough{}, too_little{};
     std::optional<size_t> with_zero_1{};  // group of the same layouts with zero 1; only for variants with zero 2
     bool is_slow = false;                 // true: a layout is needless, or takes at least seconds_to_undercut()
-    // true: a layout of the group needs far more memory than wanted_.limit(), so no further layout of the group is
-    // composed.
+    // true: a layout of the group needs far more memory than wanted_.limit(), so the remaining layouts of the group are
+    // not composed.
     bool unwanted = false;
   };
 

@@ -53,7 +53,8 @@ std::string take_dense_rows(train::Recipe& recipe) {
     const int64_t width = recipe.model.moe.expert_hidden / parallel.etp.value_or(parallel.tp);
     const auto rows = measured_dense_rows(cluster, *element, recipe.model.hidden, std::max<int64_t>(1, width));
     if (!rows) return;
-    // With gemms: auto, a threshold that is never reached would only add schedules that do the same work.
+    // With gemms: auto, a threshold that is never reached would only add schedules that do the same work as existing
+    // ones.
     if (schedule.gemms || *rows != never_dense) schedule.dense_rows = *rows;
     if (std::ranges::find(found, *rows) == found.end()) found.push_back(*rows);
   };

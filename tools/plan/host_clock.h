@@ -19,7 +19,7 @@ class HostClock {
     ends_.reserve(record.issues.size());
   }
 
-  /// Returns the seconds for which the next operation of the record waits only for the host. By this time, all
+  /// Returns the seconds for which the next operation of the record waits only for the host. When this wait begins, all
   /// operations that it follows have ended. `seconds` is the operation's own time. Must be called once for each
   /// operation, in the order of the record.
   double delay(double seconds);

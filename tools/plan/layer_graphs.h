@@ -53,7 +53,7 @@ class LayerOnMeta {
   size_t logged() const { return run_.issues().issues().size(); }
 
  private:
-  const double weight_elements_;  // elements of the weight of an expert's matrix product, to which rates refer
+  const double weight_elements_;  // elements of an expert's weight matrix; Cost::products counts products of this size
   const std::vector<int> nodes_;  // node of each rank of the stage
   RunOnMeta run_;
 };

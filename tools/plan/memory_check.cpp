@@ -202,7 +202,7 @@ class Judge {
     return stages_[most];
   }
 
-  // Returns changes that reduce the need or add memory. Most of these options change the trained model or need other
+  // Returns changes that reduce the need or add memory. Most of these changes affect the trained model or need other
   // machines.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);

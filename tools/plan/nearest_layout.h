@@ -28,8 +28,8 @@ struct RankRange {
 /// Function that returns true if a recipe fits the memory of each of `ranks` ranks.
 using FitsMemory = std::function<bool(const train::Recipe& recipe, int64_t ranks)>;
 
-/// Returns the layout on a number of ranks in `range` that is legal (LayoutRules), fits, and is nearest to the recipe's
-/// layout. The distance is the sum of |log2| of four ratios. Three are the ratios of tp, pp and cp to their values in
+/// Returns the layout nearest to the recipe's layout that is legal (LayoutRules) and fits, on a number of ranks in
+/// `range`. The distance is the sum of |log2| of four ratios. Three are the ratios of tp, pp and cp to their values in
 /// the recipe. The fourth is the ratio of the number of ranks to `range.most`. A few ranks may therefore remain idle if
 /// using them would need another tp, pp or cp. More than half of `range.most` ranks are used if a fitting layout on so
 /// many ranks exists. Among equally near layouts, returns the layout with the nearest tp, then pp, cp, etp and ep.

@@ -13,7 +13,8 @@
 namespace hexad::plan {
 
 /// A matrix product, or a grouped product of several experts. For each group, it multiplies rows x inputs by a weight
-/// of inputs x outputs. The input gradient and the weight gradient have the same sizes as the product itself.
+/// of inputs x outputs. The input gradient and the weight gradient have the same rows, inputs and outputs as the
+/// forward product.
 struct Product {
   base::Dtype dtype = base::Dtype::bf16;  // type of the operands and the result
   GemmPass pass = GemmPass::forward;
@@ -45,7 +46,7 @@ class Prices {
   /// the cluster has no rate for the element type.
   ///
   /// Described clusters: the longest of three times, plus the time of extra_bytes and the launch.
-  ///   - FLOPs (2 x rows x inputs x outputs) at the rate peak x sustained x efficiency (ProductEfficiency, of rows /
+  ///   - FLOPs (2 x rows x inputs x outputs) at the rate peak x sustained x efficiency (ProductEfficiency at rows /
   ///     groups).
   ///   - The same FLOPs with the greatest efficiency, on the SMs that have a tile. Each tile of 128 x 128 of the result
   ///     occupies one SM (NVIDIA, "Matrix Multiplication Background User's Guide": tile quantization).
@@ -54,10 +55,10 @@ class Prices {
   /// Below the first point of its curve, a group takes the time of that point.
   ///
   /// Measured clusters: uses the measured product of this element type with the nearest inputs x outputs (as a ratio).
-  /// Among products with these sizes, prefers this pass. For a dense product, uses measurements of one expert if there
-  /// are any. For a grouped product, uses measurements of several experts if there are any. The result is the time of
-  /// one expert with rows / groups rows, times `groups`, scaled by the size of the weight. Extra bytes cost as much as
-  /// in memory_bound().
+  /// Among products with these sizes, prefers the pass of `product`. For a dense product, uses measurements of one
+  /// expert if there are any. For a grouped product, uses measurements of several experts if there are any. The result
+  /// is the time of one expert with rows / groups rows, times `groups`, scaled by the size of the weight. Extra bytes
+  /// cost as much as in memory_bound().
   double product(const Product& product) const;
 
   /// Returns the seconds of a product whose largest group has `largest` rows (at least rows / groups). Described

@@ -24,8 +24,8 @@ struct Meeting {
 /// - the world
 Meeting meeting_of(const mesh::Mesh& mesh);
 
-/// Returns the number of every rank's group, for each kind of group that tasks of an MoE layer name. `node_of_rank` is
-/// ProcessGroup::node_of_rank() of all ranks. The number of a group is its first rank, or its node for
+/// Returns the number of every rank's group, for each kind of group that the tasks of an MoE layer use. `node_of_rank`
+/// is ProcessGroup::node_of_rank() of all ranks. The number of a group is its first rank, or its node for
 /// schedule::node_group.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
 /// Returns the largest number of ranks on one node. `node_of_rank` is as in rank_groups().

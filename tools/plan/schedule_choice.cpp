@@ -362,7 +362,7 @@ void ScheduleChoice::end_trial(const std::vector<PassRecorder::LayerTime>& layer
 }
 
 // Chooses the fastest finalist. Finalists are in the order of their predictions, but the default schedule has the place
-// of the finalist that it replaced. The first finalist with an indistinct time wins.
+// of the finalist that it replaced. The first finalist whose time is indistinct from the fastest wins.
 void ScheduleChoice::end_families() {
   std::vector<Timed> timed;
   for (const size_t f : finalists_) timed.push_back({f, summary_of(candidates_[f].measured)});

@@ -86,7 +86,7 @@ class ScheduleChoice {
     std::string from, to;
   };
 
-  /// Search for the number of chunks by MPMoE's Algorithm 1. Its schedules differ only in their chunks.
+  /// A search for the number of chunks by MPMoE's Algorithm 1. Its schedules differ only in their chunks.
   struct Search {
     moe::MoeSchedule start;
     std::vector<int64_t> numbers;

@@ -64,7 +64,7 @@ void add_levels(std::vector<plan::GroupShape>& shapes, const std::string& name, 
   });
 }
 
-// Returns the shapes of all groups that tasks of an MoE layer name.
+// Returns the shapes of all groups that the tasks of an MoE layer use.
 std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all_to_all) {
   std::vector<plan::GroupShape> shapes;
   const mesh::Layout& layout = mesh.layout();

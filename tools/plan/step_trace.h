@@ -10,7 +10,7 @@ namespace hexad::plan {
 
 /// Returns the operations of the simulated step as events: one process for each simulated rank. Row "parts" has the
 /// parts of the model, with the names of a measured trace. A part lasts from the start of its first kernel or copy to
-/// the end of its last kernel or copy. Further rows have the operations of each lane, and the traffic of each class and
+/// the end of its last kernel or copy. Other rows have the operations of each lane, and the traffic of each class and
 /// kind of link, such as "dp (intra)"; "intra" stands for the fast link. `domain_of_rank` has the domain of the fast
 /// link for each rank of the world (StepPrices::domain_of_rank()).
 telemetry::TraceRecords trace_of(const StepForecast& forecast, const std::vector<int>& domain_of_rank);

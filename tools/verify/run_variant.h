@@ -53,7 +53,8 @@ struct Outcome {
 Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                        const comm::ProcessGroup& world, const Sabotage& sabotage = {});
 
-/// Like run_on_rank(), but with Variant::kernel_threads() and toy_blocks. Returns an outcome with the comparison.
+/// Like run_on_rank(), but with Variant::kernel_threads() kernel threads and toy_blocks. Returns an outcome with the
+/// comparison.
 Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant& variant,
                      const comm::ProcessGroup& world);
 

@@ -106,7 +106,7 @@ class Comparer {
   struct Run {
     int64_t begin, count;
   };
-  // Numbers about one tensor, over the elements that this rank holds. A rank may hold none.
+  // Statistics of one tensor, over the elements that this rank holds. A rank may hold none.
   struct Tally {
     int64_t step;
     std::string what;

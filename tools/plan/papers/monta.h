@@ -34,8 +34,8 @@ struct Transfer {
   double volume, efficiency, seconds;
 };
 
-/// Returns the transfer of the baseline, whose seconds are T_base. Every tensor-parallel rank sends all tokens, I * (e
-/// - 1)/e bytes. The other ranks of its tensor-parallel group send the same tokens.
+/// Returns the transfer of the baseline, whose seconds are T_base. Every rank of a tensor-parallel group sends the same
+/// tokens: I * (e - 1)/e bytes.
 Transfer baseline(double volume, const Network& network);
 
 /// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, O1 consists of AA and AG.

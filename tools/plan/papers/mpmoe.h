@@ -38,8 +38,8 @@ double activations(const Layer& layer);
 double sequential_buffers(const Layer& layer);
 /// Returns the elements of all temporary gradients, which a pipeline without shared buffers needs (equation 4).
 double pipeline_buffers(const Layer& layer);
-/// Returns the activation elements that n micro-batches save if T_DI and T_DO have two buffers each and T_M has one
-/// buffer (equation 5). Temporary buffers save the same number of elements.
+/// Returns the activation elements that n micro-batches save (equation 5). T_DI and T_DO then have two buffers each,
+/// and T_M has one buffer. The temporary buffers save the same number of elements.
 double saved(const Layer& layer, int64_t n);
 /// Returns phi (equation 6): the share of all memory that n micro-batches with shared buffers save.
 double saving_ratio(const Layer& layer, int64_t n);
