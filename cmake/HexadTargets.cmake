@@ -26,8 +26,8 @@ endfunction()
 # hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) makes one executable and the test
 # 'autograd.tape'. ANY_DEVICE adds the test 'autograd.tape.emulated', which runs on the emulated device with random
 # delays of its queues. EMULATED_FILTER "*.First:*/Second" selects tests for 'autograd.tape.emulated' if the whole file
-# would take too long, and adds the whole file as 'autograd.tape.emulated_whole' with the label slow. CUDA_FILTER
-# "*.First" adds the selected tests as 'autograd.tape.cuda_double', which runs on the CUDA test double, if
+# would take too long. EMULATED_FILTER also adds the whole file as 'autograd.tape.emulated_whole' with the label slow.
+# CUDA_FILTER "*.First" adds the selected tests as 'autograd.tape.cuda_double', which runs on the CUDA test double, if
 # HEXAD_CUDA_DOUBLE is set. These tests take long, because they run the CUDA kernels on the CPU.
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})

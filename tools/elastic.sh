@@ -165,8 +165,8 @@ wait_for_ranks() {
   done
 }
 
-# Waits before the next start, so that the launcher can notice a lost node and the ranks of the last start can end.
-# Waits a few seconds. The wait grows with the number of starts in a row that wrote no checkpoint. Does not wait if the
+# Waits a few seconds before the next start. In this time, the launcher can notice a lost node, and the ranks of the
+# last start can end. The wait grows with the number of starts in a row that wrote no checkpoint. Does not wait if the
 # last start saved as asked (exit code 75).
 rest_before_start() {
   local seconds=$((every < 5 ? every : 5)) most=$((every < 300 ? 300 : every)) i

@@ -1,6 +1,6 @@
-// Measures the time of a communication operation alone and after operations of lower priority have started, once with
-// MoNTA's priorities and once in order of arrival. tools/bench/papers/priority.sh makes its tables from the output. No
-// rank computes.
+// Measures the time of a communication operation alone, and after operations of lower priority have started. Measures
+// the second case with MoNTA's priorities and in order of arrival. tools/bench/papers/priority.sh makes its tables from
+// the output. No rank computes.
 //
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]

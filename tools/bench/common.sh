@@ -90,9 +90,9 @@ launched_rows() {
 }
 
 # profile_into FILE SECONDS TESTBED...: measures the testbed and writes a profile to FILE. If the array `products` names
-# grouped products (8x512x1024), measures these instead of the default ones. The array `profile_options` has further
-# options of `hexad profile`. Adds the bursts of the testbed's links, because the program does not measure bursts.
-# Prints the output only if the measurement fails, and then exits.
+# grouped products (8x512x1024), measures these instead of the default ones. The array `profile_options` has options of
+# `hexad profile`. Adds the bursts of the testbed's links, because the program does not measure bursts. Prints the
+# output only if the measurement fails, and then exits.
 profile_into() {
   "${@:3}" "$hexad" profile "${products[@]/#/--product=}" "${profile_options[@]}" --seconds "$2" --out "$1" \
     >"$scratch/profile.log" 2>&1 || {
@@ -184,7 +184,7 @@ find_missing() {
 }
 
 # print_runs FILE...: prints when, at which commit, where and under which load (mean over a minute) the rows of the
-# files were measured. Also prints a line if the rows are of several commits or machines, because the times of such rows
+# files were measured. Also prints a line if the rows are of several commits or machines. The times of such rows also
 # differ for other reasons than the schedules.
 print_runs() {
   awk -F '\t' '

@@ -26,8 +26,8 @@ void restart_peak() { peak = in_use.load(); }
 
 }  // namespace hexad::bench
 
-// All other forms of operators new and delete call the forms below, except the forms for larger alignments, whose
-// allocations are not counted.
+// All other forms of operators new and delete call the forms below. The exceptions are the forms for larger alignments,
+// whose allocations are not counted.
 void* operator new(std::size_t bytes) {
   void* const block = std::malloc(bytes > 0 ? bytes : 1);
   if (!block) throw std::bad_alloc();

@@ -14,8 +14,8 @@ function median_of_rounds(values, dtype, n, who,    r, list, count) {
   return median(list, count)
 }
 
-# Returns the ratio of the values of `who` with n threads to the values of `who2` with n2 threads, as a median over
-# rounds. Each ratio compares two values of the same round.
+# Returns the median over rounds of a ratio: the value of `who` with n threads to the value of `who2` with n2 threads.
+# Each ratio compares two values of the same round.
 function ratio(values, dtype, n, who, n2, who2,    r, list, count) {
   for (r = 1; r <= rounds; r++)
     if ((dtype, n, who, r) in values && values[dtype, n2, who2, r] > 0)

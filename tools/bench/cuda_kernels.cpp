@@ -67,7 +67,7 @@ struct Routing {
 };
 const Routing balanced{"", [](int64_t) { return 1.0; }};
 const Routing zipf{", Zipf", [](int64_t e) { return std::pow(static_cast<double>(e + 1), -0.8); }};
-// Routing of random tokens by an untrained router. Each hot expert gets eight times as many rows as another expert.
+// Routing of random tokens by an untrained router. A hot expert gets eight times as many rows as any other expert.
 const Routing four_hot{", 4 hot of 32", [](int64_t e) { return e == 5 || e == 13 || e == 18 || e == 30 ? 8.0 : 1.0; }};
 
 // Returns the experts' row offsets.

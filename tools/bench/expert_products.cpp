@@ -4,10 +4,9 @@
 //   expert_products [--experts 16] [--inputs 512] [--outputs 1536] [--rows 1,4,16,64,256,1024] [--threads 1] [--runs 9]
 //                   [--parts 2,4]
 //
-// There are two loads, even and uneven. In the uneven load, every run draws the number of rows of each expert between
-// half of --rows and one and a half times --rows. Both kinds of calls alternate on the same rows. Seconds are medians
-// of --runs. "gain" is the median over the runs of the ratio of grouped to dense seconds. If the gain is above 1, dense
-// products are faster.
+// There are two loads, even and uneven. In the uneven load, every run draws each expert's number of rows, from 0.5 to
+// 1.5 times --rows. Both kinds of calls alternate on the same rows. Seconds are medians of --runs. "gain" is the median
+// over the runs of the ratio of grouped to dense seconds. If the gain is above 1, dense products are faster.
 //
 // --parts: instead compares two divisions of the grouped forward products in f32 into N parts, under the even load
 // (EPS-MoE, Fig. 9): N groups of experts, and N blocks of columns of the input. The products of the blocks of columns

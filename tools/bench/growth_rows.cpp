@@ -41,7 +41,7 @@ using tensor::Tensor;
 
 constexpr int ranks_of_a_node = 8;
 constexpr int parameters = 1000;
-// A tensor of the checkpoint has one row from each of 64 ranks, and a rank has one row of each of four tensors.
+// Each tensor of the checkpoint has one row from each of 64 ranks. Each rank has one row of each of four tensors.
 constexpr int ranks_of_a_tensor = 64, tensors_of_a_rank = 4;
 
 using Clock = std::chrono::steady_clock;

@@ -114,8 +114,8 @@ class LayerContestant final : public schedule::GraphRunner {
   tensor::Tensor x_, dy_;
   std::vector<PassResult> results_;  // results of the passes, then any results of the parts of forward
   // Graphs and timelines of forward and backward. pass_ is the index of the pass that runs. If a pass has several
-  // graphs, the tasks of the later graph follow the tasks of the earlier graph in the timelines, without the work
-  // between the graphs.
+  // graphs, the timelines omit the work between the graphs: the tasks of the later graph directly follow the tasks of
+  // the earlier graph.
   size_t pass_ = 0;
   std::array<std::vector<schedule::TaskGraph>, 2> graphs_;
   std::array<schedule::Timeline, 2> seen_;

@@ -1,7 +1,7 @@
 # FLOPs of a training step for each token, by the formula that Megatron-LM's TFLOP/s and MFU refer to:
 # num_floating_point_operations() in megatron/training/training.py.
-#   - Matrix products: 6 for each weight that is applied to the token, including those of the head, of shared experts
-#     and of a prediction block's projection, but not the router's. The vocabulary is padded to a multiple of 128 * tp.
+#   - Matrix products: 6 for each weight that is applied to the token. Includes the head, shared experts and a
+#     prediction block's projection, but not the router. The vocabulary is padded to a multiple of 128 * tp.
 #   - Causal attention: half of the pairs of a sequence's tokens (commit 8873b55d, 6 March 2025; before, all pairs).
 #   - Latent attention: its projections and norms (read at commit d98e8a64, 22 August 2026).
 # The rows of published_models.tsv have the shapes of the models. Models with kv_rank 0 have no latent attention.

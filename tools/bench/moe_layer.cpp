@@ -13,7 +13,7 @@
 // --schedule: a name and keys of schedule.moe. In every round, each schedule runs once. Before the rounds, each
 // schedule runs once without being counted.
 // --forward: evaluates without backward.
-// --exchange: also measures two parts of forward, as further passes: dispatch (the task graph until the first expert
+// --exchange: also measures two parts of forward, as additional passes: dispatch (the task graph until the first expert
 // computes) and combine (from the end of the last expert). Requires that only the experts compute in the graph.
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
 // model.moe.dense_residual, the dense MLP. Predictions still cover only the layer. With shared: beside, they include
@@ -40,14 +40,14 @@
 //   predicted seconds in which tensor-parallel ranks gather outside the graph; "-" without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
 //   peak bytes of activations, temporaries and communication in the pass, of the rank that needs the most
-// In the line of a part of forward, the seconds of the pass and of the graph are both those of the part. The line
-// counts the bytes of the part's tasks, and has 0 for gathering outside the graph and for the peak.
+// In the line of a part of forward, both the seconds of the pass and the seconds of the graph are the seconds of the
+// part. The line counts the bytes of the part's tasks, and has 0 for gathering outside the graph and for the peak.
 //
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
 // start and end as measured and, with --profile, as predicted. --pictures FOLDER: writes an SVG of each schedule and
 // pass of the last layer to the existing folder. --search: runs MPMoE's Algorithm 1 on the schedules without chunks and
-// on the schedules with chunk_by=tokens, in the order of the command line: once for the schedules without memory_reuse,
-// and once for each restore strategy that a schedule has. Prints for each of these searches: "search", layer, chosen
+// on the schedules with chunk_by=tokens, in the order of the command line. Runs one search for the schedules without
+// memory_reuse, and one for each restore strategy that a schedule has. Prints for each search: "search", layer, chosen
 // schedule, number of measurements. Layers that differ only in B share the state of a search.
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 # Prints the table of real runs of tools/bench/pipeline_bubble.sh. Input: the output of the program pipeline_bubble for
-# two ranks (the simulation and the formula of its first table are used), then rows with round, schedule, seconds,
-# seconds waited.
+# two ranks, then rows. Uses the simulation and the formula of the output's first table. Rows have round, schedule,
+# seconds, seconds waited.
 
 FNR == NR {
   if ($1 == 2 && !($2 in simulated)) {

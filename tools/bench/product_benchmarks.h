@@ -14,9 +14,9 @@ void products_of_experts(CudaTimer& b, const kernels::KernelTable& k);
 /// Measures dense and grouped matrix products beside 0, 1, 2, 4, 8 or 16 spinning blocks (CTAs), and prints a line for
 /// each. Beside n > 0 blocks, each product is measured three times: with 0, n and 2 * n multiprocessors left unused.
 ///
-/// Products that use all multiprocessors divide their tiles among them in advance, so an occupied multiprocessor can
-/// double the time of a product. The reason for 2 * n: the blocks of a product are launched in pairs (clusters) within
-/// one GPC, so a spinning block also makes a second multiprocessor unusable.
+/// A product that uses all multiprocessors divides its tiles among them in advance. An occupied multiprocessor can
+/// therefore double the product's time. The reason for 2 * n: the blocks of a product are launched in pairs (clusters)
+/// within one GPC. A spinning block therefore makes a second multiprocessor unusable, too.
 void products_beside_blocks(CudaTimer& b, const kernels::KernelTable& k, const device::cuda::Card& card);
 
 }  // namespace hexad::bench

@@ -6,9 +6,9 @@
 // --schedule: a name and keys of schedule.moe, or keys of the whole recipe if they contain a dot. In every round, each
 // schedule trains one step. Before the rounds, each schedule trains one step that is not counted. Open choices of a
 // schedule (auto) are made as in `hexad train`: predicted, then tried in at most --trials steps before the rounds.
-// Schedules whose recipes differ only in schedule.moe (but not in its order) and in distributed.priority train the same
-// weights. Before each counted step, all links are idle for --rest seconds, so that every step begins with the full
-// bursts of shaped links. The default is the longest burst that the file of --profile states; 0 without a file.
+// Schedules whose recipes differ only in schedule.moe (but not in schedule.moe.order) and in distributed.priority train
+// the same weights. Before each counted step, all links are idle for --rest seconds, so that every step begins with the
+// full bursts of shaped links. The default is the longest burst that the file of --profile states; 0 without a file.
 //
 // For each schedule with open choices, first prints "chosen", the schedule, and the choices. Then prints one line per
 // step, with fields separated by tabs:

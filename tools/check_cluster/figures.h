@@ -22,7 +22,7 @@ struct CardState {
 struct RankFacts {
   std::string host{};                    // name of the node
   std::vector<int> cores{};              // processors (Linux: CPUs) on which the process may run, ascending
-  std::map<int, int> hyperthreads{};     // maps each further processor of a core to the core's first processor
+  std::map<int, int> hyperthreads{};     // maps the second and later processors of a core to its first
   double core_quota = 0;                 // cores of CPU time that the control group allows; 0: no limit
   int threads = 1;                       // number of threads that the kernels use
   std::string version{};                 // version of hexad

@@ -129,8 +129,8 @@ int64_t rounds_within(double seconds, const Trial& trial) {
   return static_cast<int64_t>(std::min(rounds, 1e9));
 }
 
-// Returns the message size for which `rounds` rounds take about `seconds`, rounded down to a power of two, but at least
-// least_bytes and at most max_bytes.
+// Returns the message size for which `rounds` rounds take about `seconds`. Rounds the size down to a power of two from
+// least_bytes to max_bytes.
 int64_t message_bytes(size_t rounds, const Trial& trial, double seconds) {
   const double share = seconds / (static_cast<double>(rounds) * messages_of_a_round);
   const double wanted = std::log2(static_cast<double>(trial_bytes) * share / trial.message);

@@ -21,10 +21,10 @@ Program own_program();
 /// Returns a finding if the ranks have different programs; otherwise an empty list. The result is the same on all
 /// ranks.
 ///
-/// Must be the first collective of a check. Each rank contributes exactly 128 bytes, whatever its version, so that
-/// programs of different versions can be compared even if their later messages differ. Older programs, which do
-/// not have this function, begin with a collective of the same kind and size. The different contents of that collective
-/// identify these programs. Collective.
+/// Must be the first collective of a check. Each rank contributes exactly 128 bytes, whatever its version. Programs of
+/// different versions can therefore be compared even if their later messages differ. Older programs, which do not have
+/// this function, begin with a collective of the same kind and size. The different contents of that collective identify
+/// these programs. Collective.
 std::vector<Finding> compare_programs(const Program& mine, const comm::ProcessGroup& world, device::Device device);
 
 }  // namespace hexad::check_cluster

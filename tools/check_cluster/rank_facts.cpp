@@ -80,8 +80,7 @@ RankFacts collect_facts(const std::string& host, int place, int threads) {
   facts.processor = train::processor_name();
   facts.kernel = kernel_release();
   facts.memory_available = train::available_memory_bytes();
-  // Lists the libraries before the GPU is opened, because opening a GPU loads libraries that a run without a GPU does
-  // not load.
+  // Lists the libraries before the GPU is opened. Opening a GPU loads libraries that a run without a GPU does not load.
   facts.libraries = loaded_libraries();
   find_card(facts, place);
   return facts;

@@ -1,4 +1,4 @@
-// Search for subcommands, error messages about the command line, and checks of option values.
+// Finds subcommands, explains errors on the command line, and checks values of options.
 #pragma once
 
 #include <cstdint>

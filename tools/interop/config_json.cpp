@@ -198,7 +198,7 @@ void require_full_attention(const Json& config, const std::string& where) {
 }
 
 /// Returns the number of prediction blocks and the config key that gives this number. Prediction blocks follow the last
-/// layer and predict further tokens. Returns 0 and an empty key if no key gives a number above 0.
+/// layer and predict tokens after the next token. Returns 0 and an empty key if no key gives a number above 0.
 std::pair<int64_t, std::string> count_prediction_blocks(const Json& config, const std::string& where) {
   for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"}) {
     const auto found = config.find(key);

@@ -17,15 +17,16 @@ struct ForeignConfig {
   const Family* family;
   ModelKeys keys;              // resolved
   std::string dtype;           // value of torch_dtype or dtype, for example "bfloat16"; empty: neither is set
-  int64_t prediction_blocks;   // number of blocks after the last layer that predict further tokens; Hexad reads them
-                               // only if the family has the key model.prediction_blocks
+  int64_t prediction_blocks;   // number of prediction blocks after the last layer; Hexad reads their tensors only if
+                               // the family has the key model.prediction_blocks
   std::string prediction_key;  // config key that gives prediction_blocks; empty if there are none
   std::vector<std::string> notes;  // notes for the user, such as keys whose effect on training is ignored
   bool fp8_blocks = false;         // true if weights may be stored in fp8 with a scale for each block
 };
 
-/// Parses a config.json. Throws Error(data) if the family is unknown, or if a key is missing, has a wrong type, or
-/// would change the model in a way that Hexad cannot represent. The message begins with `where` and names the key.
+/// Parses a config.json. Throws Error(data) if the family is unknown, or if a key is missing or has a wrong type. Also
+/// throws if a key would change the model in a way that Hexad cannot represent. The message begins with `where` and
+/// names the key.
 ForeignConfig read_config(std::string_view text, const std::string& where);
 
 /// Returns the text of a config.json for `model`, whose keys must be resolved. `like` is the config.json of the

@@ -38,8 +38,8 @@ struct ExportSources {
   /// True if the config.json of the origin is kept or adapted. If the origin is of another family, only its tokenizer
   /// files, its token ids and its usual type are used.
   bool keeps_config() const { return origin && origin_config->family == family; }
-  /// Returns the layout of the experts. This is the layout of the import if the origin is of the same family and has an
-  /// origin.json, otherwise the family's usual layout.
+  /// Returns the layout of the experts: the layout of the import if keeps_config() and the origin has an origin.json,
+  /// otherwise the family's usual layout.
   ExpertLayout experts() const {
     if (keeps_config() && origin->element) return origin->experts;
     return family->fused_experts ? ExpertLayout::fused : ExpertLayout::separate;

@@ -108,11 +108,11 @@ struct Family {
   std::vector<std::span<const ConfigKey>> keys;
   std::vector<FixedKey> fixed;
   std::vector<Constant> constants;
-  std::vector<std::string_view> neutral;   // further config keys that do not change what Hexad computes
+  std::vector<std::string_view> neutral;   // config keys besides neutral_keys() that do not change what Hexad computes
   std::vector<std::string_view> training;  // config keys that affect training and are not imported
   std::vector<std::string_view> ignored;  // names of tensors that are not read; * matches any text, {N} the number of a
-                                          // block that predicts further tokens
-  std::vector<FixedKey> tolerated{};      // further fixed keys, which some released configs have but new configs do not
+                                          // prediction block
+  std::vector<FixedKey> tolerated{};      // fixed keys that some released configs have, but new configs do not
   std::span<const TensorRow> copies{};    // tensors that repeat a tensor of `names` with the same target; an import
                                           // only compares them, an export writes them
   // model_type of a larger model, such as one with a vision encoder, that has this model as its text_config; empty:
@@ -120,7 +120,7 @@ struct Family {
   std::string_view larger{};
   // Names of the tensors of this larger model outside its text model; * matches any text.
   std::vector<std::string_view> other_parts{};
-  // Keys of config.json whose values are objects with further keys. All tables name such a key SECTION.KEY.
+  // Keys of config.json whose values are objects with keys of their own. All tables name such a key SECTION.KEY.
   std::vector<std::string_view> sections{};
   // Second key for the base of the rotary frequencies; empty: only rope_theta. Exports write both keys.
   std::string_view theta_key{};

@@ -40,8 +40,8 @@ bool is_import_of(const std::string& folder, const std::string& source) {
 fs::path parent_of(const fs::path& path) { return (path.has_filename() ? path : path.parent_path()).parent_path(); }
 
 // Returns the folder of the foreign model that the run of the checkpoint `folder` imported into its run directory;
-// empty if there is none. `start` is the train.init_from of the run. Checks that the import is of `start`, because an
-// earlier run in the same directory may have left the import of another model.
+// empty if there is none. `start` is the train.init_from of the run. Checks that the import is of `start`. An earlier
+// run in the same directory may have left the import of another model.
 std::string imported_by_run(const std::string& folder, const std::string& start) {
   fs::path store = parent_of(folder);
   // A relative path such as "step-00000002" does not name the folder of the checkpoints.

@@ -74,7 +74,7 @@ double number(const Json& all, const char* key, double usual, const std::string&
   return all[key].get<double>();
 }
 
-/// Like number(), but for a parameter that rope_type requires.
+/// Returns a parameter like number(). Throws Error(data) if the parameter is missing, because rope_type requires it.
 double required(const Json& all, const char* key, std::string_view kind, const std::string& where) {
   if (!present(all, key))
     fail(ExitCode::data, where, ": rotary ", key, " is missing, expected a number for rope_type '", kind, "'");

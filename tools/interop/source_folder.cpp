@@ -135,8 +135,8 @@ SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
              "', expected the name of a .safetensors file", is_pickle(file) ? "; pickle files are not accepted" : "");
       files.insert(file);
     }
-    // If the index does not list model.safetensors, other programs read this file, whose weights may differ from the
-    // weights of the listed shards.
+    // If the index does not list model.safetensors, other programs read this file instead of the listed shards. The
+    // weights may differ.
     if (has(names, single_name) && !files.contains(single_name))
       fail(ExitCode::data, folder, ": has both ", single_name, " and ", index_name,
            ", which does not list the former; remove the outdated file");

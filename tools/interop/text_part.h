@@ -1,4 +1,4 @@
-// The text model in the config.json of a model with further parts, such as a vision encoder.
+// The text model in the config.json of a larger model, such as a model with a vision encoder.
 #pragma once
 
 #include <string>

@@ -83,7 +83,7 @@ void check_fixed_keys(const ExperimentConfig& c, config::Problems& problems) {
 }
 
 // Adds a problem for each key that an earlier axis also sets on the same number of ranks. Without this rule, the name
-// of a point would contain the values of both axes, but the point would have only one of these values.
+// of a point would contain the values of both axes, but the point would have only one of them.
 void check_keys_of_axes(const ExperimentConfig& c, config::Problems& problems) {
   const auto meet = [&c](const AxisKey& a, const AxisKey& b) {
     const auto on = [](const AxisKey& k, int64_t ranks) {

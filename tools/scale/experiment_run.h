@@ -37,8 +37,8 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 /// enough places are free. Runs of one point never execute at the same time. A run that ends with exit code 0 is
 /// finished if its metrics have all of its steps; otherwise it has failed. A run that was killed, was preempted or
 /// failed in an earlier call starts again from its first step. One call starts each run at most once. Skips runs that
-/// another process is executing. Starts no further runs once a run is preempted. Before a signal ends this process,
-/// ends the active runs and records the runs that have finished.
+/// another process is executing. Starts no run after a run was preempted. Before a signal ends this process, ends the
+/// active runs and records the runs that have finished.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const ExperimentRequest& request);
 

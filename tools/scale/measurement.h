@@ -34,8 +34,8 @@ struct PointMeasurement {
 };
 
 /// Divides a step into parts. Like the waiting times of the metrics, the parts are means over ranks. The imbalance is
-/// the difference between the longest and the mean own work of a rank, but at most the time for which ranks waited. The
-/// imbalance is 0 if the metrics have no times of the single ranks.
+/// the longest minus the mean own work of the ranks, but at most the time for which ranks waited. The imbalance is 0 if
+/// the metrics have no times of the single ranks.
 StepParts parts_of(const telemetry::StepMetrics& step);
 
 /// Summarizes the steps of a point's runs, without the first `warmup_steps` steps of each run. Requires at least one

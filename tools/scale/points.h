@@ -47,7 +47,7 @@ struct LoadedPoint {
 
 /// Reads the recipe of every point, with the override that makes the problem grow with the ranks. Adds a problem to the
 /// experiment for each point that is illegal or equals an earlier point. Also adds a problem for each number of ranks
-/// above the `max_ranks` of a point. Then calls `check_legal` with the legal points; `check_legal` may add further
+/// above the `max_ranks` of a point. Then calls `check_legal` with the legal points; `check_legal` may also add
 /// problems. Throws config::RecipeError with all problems if there are any, and Error(usage) if there are no points.
 std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> points,
                                      const train::Extensions& extensions,

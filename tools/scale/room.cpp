@@ -38,7 +38,7 @@ std::vector<int64_t> own_processors() {
   return processors;
 }
 
-// Returns the numbers of a range such as "7" or "08-11", padded with zeros to the number of digits of the first number.
+// Returns the numbers of a range such as "7" or "08-11", padded with zeros to the length of the first number.
 std::vector<std::string> numbers_of(const std::string& range) {
   const size_t dash = range.find('-');
   const std::string first = range.substr(0, dash), last = dash == range.npos ? first : range.substr(dash + 1);
@@ -108,9 +108,9 @@ std::string lack_of_memory(const ExperimentConfig& config, const std::vector<Loa
              " together, but this machine has ", base::human_bytes(static_cast<double>(memory_bytes)), " available");
 }
 
-// Returns the words of the default launcher, without binding to cores. With at most two ranks, Open
-// MPI by default binds each rank to one core, so the threads of a rank would share this core. Open MPI also binds the
-// first ranks of simultaneous runs to the same cores. MPICH's launcher (Hydra) does not bind ranks.
+// Returns the words of the default launcher, without binding to cores. With at most two ranks, Open MPI by default
+// binds each rank to one core. The threads of a rank would then share this core. Open MPI also binds the first ranks of
+// simultaneous runs to the same cores. MPICH's launcher (Hydra) does not bind ranks.
 std::vector<std::string> unbound_launcher(int64_t ranks) {
   std::vector<std::string> words = words_of(train::launcher(ranks));
   if (!train::in_slurm_allocation() && comm::mpi_library().family == comm::MpiFamily::open_mpi)

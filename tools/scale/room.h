@@ -60,8 +60,8 @@ class Places {
 };
 
 /// Returns the words of a command that starts the ranks of a point if no other run executes. The command is the point's
-/// launcher. The command is mpirun without binding to cores, or srun on the nodes that the point needs, if the launcher
-/// is empty.
+/// launcher if the point has one. Otherwise, the command is mpirun without binding to cores, or srun on the nodes that
+/// the point needs.
 std::vector<std::string> launcher_alone(const Point& point);
 /// Returns the words of a command that starts `ranks` ranks on these places only.
 std::vector<std::string> launcher_on(Room::Kind kind, const std::vector<std::string>& places, int64_t ranks);

@@ -19,10 +19,10 @@ struct SlurmArray {
   std::vector<int64_t> tasks{};  // ascending indices of the runs, counted from first_run
 };
 
-/// Groups runs by their repeat and number of nodes, ordered by repeat, then nodes. Slurm starts the tasks of an array
-/// in the order of their indices, and arrays in the order of their submission, as far as resources are free. Therefore,
-/// usually all points run once before any point runs again. `order` is the order of all runs. `indices` are the
-/// ascending indices in `order` of the runs to execute.
+/// Groups runs by their repeat and number of nodes, ordered by repeat, then nodes. As far as resources are free, Slurm
+/// starts arrays in the order of their submission. It starts the tasks of an array in the order of their indices.
+/// Therefore, usually all points run once before any point runs again. `order` is the order of all runs. `indices` are
+/// the ascending indices in `order` of the runs to execute.
 std::vector<SlurmArray> arrays_of(const std::vector<LoadedPoint>& points, const std::vector<Execution>& order,
                                   const std::vector<int64_t>& indices);
 

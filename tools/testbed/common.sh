@@ -115,7 +115,7 @@ shape_port() { tc -n ${name}sw "$2" "$3" dev "port$1" "${@:4}"; }
 
 # set_mca SUBNET: sets the array `mca` to the parameters of Open MPI, as NAME VALUE, with which mpirun starts ranks on
 # the hosts. Uses large eager limits. Without eager sends, the answer of a rendezvous waits behind bulk data in the same
-# socket, so exchanges in both directions become half duplex.
+# socket. Exchanges in both directions then become half duplex.
 set_mca() {
   mca=(
     plm_rsh_agent "$here/enter_node.sh" plm_rsh_no_tree_spawn 1 orte_leave_session_attached 1
@@ -128,7 +128,7 @@ set_mca() {
 
 # run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...: runs COMMAND on ranks that are numbered host by host, or in
 # the order of the array `order` if it is not empty. Uses bind-to none, because the daemon of every host would otherwise
-# bind its first rank to core 0; enter_node.sh gives each host its cores.
+# bind its first rank to core 0. enter_node.sh gives each host its cores.
 run_ranks() {
   local hosts=$1 ranks=$2 nodes=$3 subnet=$4 list= i mca
   shift 4

@@ -21,8 +21,8 @@ class ExpertDuel {
   /// Uses the decision `saved` of a checkpoint (Progress::fused) if this decision is for this device. Otherwise runs
   /// `prove` on every rank; each call starts a process. If `prove` is empty, or returns a reason on any rank, the plain
   /// kernels win in both directions. Construct the object before this rank opens its device, because the process of
-  /// `prove` needs free GPU memory. Construct the object before NCCL connects ranks, because a hang of the process of
-  /// `prove` must not block a GPU for which other ranks wait. Requires wanted(). Collective.
+  /// `prove` needs free GPU memory. Also construct the object before NCCL connects ranks. Otherwise, a hang of that
+  /// process could block a GPU for which other ranks wait. Requires wanted(). Collective.
   ExpertDuel(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory,
              const ProveFused& prove, const std::string& saved);
   ExpertDuel(const ExpertDuel&) = delete;
@@ -31,8 +31,8 @@ class ExpertDuel {
   /// Lets this object choose the kernels of the model's MoE layers. This object must outlive the passes of these
   /// layers. If the decision is already taken, stores the decision in the progress.
   void enter(TrainingState& state);
-  /// Decides after the first step, stores the decision in the progress, and logs it. Call it after each step. The
-  /// candidate of a direction wins if its results were right on all ranks, and if it was at least 1% faster than the
+  /// Decides after the first step, stores the decision in the progress, and logs it. Call this function after each
+  /// step. The candidate wins a direction if its results were right on all ranks and it was at least 1% faster than the
   /// plain kernels. Each time is the time of the slowest rank. Does nothing if the decision is already taken.
   /// Collective.
   void end_step(TrainingState& state);

@@ -126,8 +126,8 @@ ExitCode StageTrainer::train() {
 }
 
 // On rank 0, moves checkpoints of later steps aside, and records this start in the run directory. Called just before
-// the first step, because a start that fails during loading, or has no step to train, must not change the checkpoints
-// or history.json.
+// the first step. A start that fails during loading, or has no step to train, must not change the checkpoints or
+// history.json.
 void StageTrainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();

@@ -23,8 +23,8 @@ class Trainer {
   /// so the two stages may have different layouts. Returns and throws like StageTrainer::run().
   ExitCode run();
 
-  /// Sets the estimated seconds of a save. With this estimate, the run warns if mpirun leaves less time between SIGTERM
-  /// and SIGKILL than a step and a save may take. Call it on rank 0 before run().
+  /// Sets the estimated seconds of a save. The run then warns if mpirun's delay between SIGTERM and SIGKILL may be too
+  /// short for a step and a save. Call it on rank 0 before run().
   void expect_save(double seconds) { patience_.expect_save(seconds); }
 
  private:

@@ -1,6 +1,6 @@
 # Prints the forward times of whole blocks. Some blocks are like Mixtral's, with tensor-parallel attention (Table 3).
 # Other blocks are like Arctic's, with a dense MLP parallel to the experts (Table 4). Reads the rows of moe_layer
-# --block. Other keys of the layer distinguish the blocks.
+# --block. Distinguishes the blocks by the keys etp, sp and dense_residual of the layer.
 
 BEGIN { FS = "\t" }
 { read_row() }

@@ -114,7 +114,7 @@ function print_cases(    i, p) {
   print "according to the simulator; error: median over the schedules; formula, limit: without computation"
 }
 
-# Prints the limits of O1 and of the best schedule for each combination of links and a row of Table 1, at the largest
+# For each combination of links and a row of Table 1, prints the limits of O1 and of the best schedule. Uses the largest
 # volume of the largest t.
 function print_limits(    i, p, c, part, key, order, kinds, last, text, paper) {
   for (i = 1; i <= layer_count; i++) {
@@ -141,8 +141,8 @@ function print_share(what, paper, closed, c, part, way, guess,    x) {
     x == "" ? "-" : error_of(x, ratio(c, part, way))
 }
 
-# Returns the smallest volume such that, at this volume and all larger volumes, the best schedule of `later` is at least 2%
-# faster than the best of `earlier`. Returns an empty text if there is none.
+# Returns the smallest volume from which on `later` wins; an empty text if there is none. It wins at a volume if its
+# best schedule is at least 2% faster than the best schedule of `earlier`.
 function crossover(list, m, part, earlier, later, predicts,    i, c, a, b, from) {
   for (i = m; i >= 1; i--) {
     c = list[i]

@@ -47,8 +47,8 @@ function foreseen_step(c, s) {
 function percent(x) { return sprintf("%.0f%%", 100 * x) }
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
 # Returns the predicted seconds of one layer, and of a step, with their errors. With `alone`, returns only the seconds
-# and the error of the layer, because the step of a system with another layout or model cannot be derived from a step of
-# the first schedule.
+# and the error of the layer. `alone` is for systems with another layout or model, whose step cannot be derived from a
+# step of the first schedule.
 function predictions(c, s, alone,    layer, step) {
   if (!is_predicted(c, s)) return sprintf("%8s %6s %8s %6s", "-", "-", "-", "-")
   layer = value[c, s, 1, "predicted"]

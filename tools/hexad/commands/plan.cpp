@@ -220,8 +220,8 @@ class Planner {
     return base::ExitCode::done;
   }
 
-  // Returns the plan. Under Objective::ranks, first finds the smallest sufficient number of ranks, sets request.world
-  // and ranks_ to it, and writes the insufficient numbers to `fewer`.
+  // Returns the plan. Under Objective::ranks, first sets request.world and ranks_ to the smallest sufficient number of
+  // ranks. Writes the insufficient numbers to `fewer`.
   Plan search(PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
     if (request.objective != Objective::ranks)
       return search_plan(document_, recipe_, extensions_, cluster_, request, costs_);
@@ -296,8 +296,8 @@ class Planner {
                " of ", options_.cluster, is_limit ? " within memory.limit_bytes: " : ": ",
                shortfall_text(planner(), shortfall, prices_.ranks_per_node()), hint_of_offload());
   }
-  // Returns the position of memory.limit_bytes in the recipe if `is_limit`, otherwise that of machine.memory in the
-  // cluster file, for the beginning of a refusal.
+  // Returns a position for the beginning of a refusal: memory.limit_bytes in the recipe if `is_limit`, otherwise
+  // machine.memory in the cluster file.
   std::string position_of_memory(bool is_limit) const {
     const std::string position =
         is_limit ? config::position_of(document_, "memory.limit_bytes")

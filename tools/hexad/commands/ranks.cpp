@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // Waits a few seconds, and returns true if another rank has reported the error. If all ranks find the same error, rank
-// 0 reports it and ends the job, so the launcher sends SIGTERM to this rank. If this rank gets no SIGTERM, only this
+// 0 reports it and ends the job. The launcher then sends SIGTERM to this rank. If this rank gets no SIGTERM, only this
 // rank has found the error. A SIGUSR1 that arrived before the error does not count. If a SIGTERM arrived before the
 // error, a second SIGTERM ends the process. The function then returns only if no rank has reported the error, and
 // returns false.

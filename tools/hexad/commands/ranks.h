@@ -11,8 +11,8 @@
 
 namespace hexad::app {
 
-/// Makes the world and runs `body` with it. On a single rank, an exception propagates to main. With several ranks, an
-/// exception is printed and ends the job with its exit code, because other ranks may wait for this rank in a
+/// Makes the world and runs `body` with it. On a single rank, an exception propagates to main. With several ranks,
+/// prints the exception and ends the job with its exit code. Otherwise, other ranks could wait for this rank in a
 /// collective. If all ranks may have found the same error, ranks other than rank 0 first wait a few seconds. They print
 /// nothing if the job ends during this wait. A rank whose error another rank has found (comm::FoundByPeer) waits, too.
 base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& body,

@@ -35,8 +35,8 @@ void make_ready(Recipe& recipe, int64_t cores, int64_t world) {
   recipe.batch.global = std::max(recipe.batch.global, recipe.batch.micro * dp);
 }
 
-// Returns, on all ranks, the step of the checkpoint that rank 0 finds. If each rank searched, a rank could find a
-// checkpoint that a run has just saved, and the ranks would combine weights of two steps.
+// Returns, on all ranks, the step of the checkpoint that rank 0 finds. If each rank searched, some ranks could find a
+// checkpoint that a run has just saved. The ranks would then combine weights of two steps.
 std::string step_for_all_ranks(const RunRequest& request, const comm::World& world) {
   if (world.size() == 1) return request.step;
   const auto phase = world.file_work().announce("reading " + request.path);

@@ -84,8 +84,8 @@ void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) 
   std::string text;
   const Recipe saved = saved_recipe(checkpoint);
   for (const std::string& line : changes_of_model(saved, recipe)) text += "\n  " + line;
-  // changes_of_model() permits another context if the recipe has stages. If the checkpoint's run had no stages, the
-  // run's context must also equal the context of the stage to which the run's steps now belong.
+  // changes_of_model() permits another context if the recipe has stages. If the checkpoint's run had no stages, its
+  // steps now belong to a stage of the recipe. The run's context must equal the context of this stage.
   const int64_t step = std::max<int64_t>(1, checkpoint.step());
   const int64_t context = with_stage(recipe, stage_at(recipe, step)).model.context;
   if (saved.stages.empty() && !recipe.stages.empty() && context != saved.model.context)

@@ -21,8 +21,8 @@ bool starts_from_foreign_model(const Recipe& recipe);
 /// nor a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
 std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
-/// Throws Error(data), like start_folder(), if run.dir/imported is the import of a model other than train.init_from, or
-/// if the model has changed since its import. Does nothing if there is no import.
+/// Throws Error(data) if run.dir/imported is the import of a model other than train.init_from, or if the model has
+/// changed since its import. start_folder() throws the same errors. Does nothing if there is no import.
 void require_same_import(const Recipe& recipe);
 
 /// Returns the folder of the checkpoint with the initial weights. Rank 0 imports a Hugging Face model in

@@ -240,7 +240,7 @@ InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const s
   const std::string dense = mlp + "." + tail;
   require_shape(checkpoint_, dense, main_kind, whole);
   // A token's experts are whole groups, and the experts of a group have equal routing weights. Therefore, the routing
-  // weights of each part of the dense MLP sum to scale / parts.
+  // weights of a token's experts that have the same part of the dense MLP sum to scale / parts.
   const double scale = recipe_.model.moe.scale;
   const double factor = tail == "down.weight" ? static_cast<double>(parts) / scale
                         : tail == "down.bias" ? 1 / scale

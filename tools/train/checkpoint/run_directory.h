@@ -19,8 +19,8 @@ struct SavedRun {
 /// - `path` is the folder of a checkpoint, or a run directory.
 /// - `step` selects a checkpoint of a run directory: a number, or "auto" for the newest undamaged checkpoint. If `path`
 ///   is a checkpoint, `step` must be its step or "auto".
-/// - The recipe is the run directory's recipe.yaml if `path` is a run directory that has one, otherwise the recipe in
-///   the checkpoint. (A user's own program writes no recipe.yaml.)
+/// - The recipe is the run directory's recipe.yaml or, if there is no such file, the recipe in the checkpoint. (A
+///   user's own program writes no recipe.yaml.)
 /// - `overrides` change the recipe.
 /// - `work` receives the progress of reading.
 ///

@@ -23,8 +23,8 @@ struct StartCheck {
 /// Opens the files that a run opens at its start, and throws the same errors as the run:
 /// - the data
 /// - the checkpoint in run.dir that checkpoint.resume selects
-/// - without such a checkpoint: train.init_from, including the shapes of its weights (except a Hugging Face model whose
-///   experts or vocabulary train.init_experts or train.init_vocabulary may extend)
+/// - without such a checkpoint: train.init_from. Also checks the shapes of its weights, except for a Hugging Face model
+///   with train.init_experts or train.init_vocabulary
 /// - offload.folder
 ///
 /// Leaves no file behind and reads no weights. `recipe` must have been completed by complete().

@@ -39,8 +39,8 @@ LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceI
 struct ChoiceAnswer {
   std::vector<double> log_likelihoods{};  // in nats, for each choice
   int64_t chosen = 0;                     // index of the choice with the largest log-likelihood
-  int64_t chosen_norm = 0;   // index of the choice with the largest value per character, without the delimiter
-  int64_t chosen_bytes = 0;  // index of the choice with the largest value per byte, without the delimiter
+  int64_t chosen_norm = 0;   // index of the choice with the largest log-likelihood per character, without the delimiter
+  int64_t chosen_bytes = 0;  // index of the choice with the largest log-likelihood per byte, without the delimiter
 };
 /// Returns the answer. Throws Error(numeric) if a log-likelihood is NaN, because choices then cannot be compared.
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods);

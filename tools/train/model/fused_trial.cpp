@@ -61,7 +61,8 @@ struct Operands {
   Tensor like_activated() const {
     return Tensor::empty({gate_up.dim(0), gate_up.dim(1) / 2}, gate_up.dtype(), gate_up.device());
   }
-  // Holds a contest of this duel. `terms` is the largest number of terms that are summed for an element.
+  // Holds a contest between `plain` and `fused` for `duel`. `terms` is the largest number of terms that are summed for
+  // an element.
   void contest(kernels::Duel& duel, device::Stream& stream, const kernels::Way& plain, const kernels::Way& fused,
                int64_t terms) const {
     duel.contest(stream, plain, fused, {0, rows.dim(0)}, terms);
@@ -110,7 +111,7 @@ void contest_backward(kernels::Duel& duel, device::Stream& stream, const Operand
     k.grouped_swiglu.backward(s, g, o.rows, o.last, groups, o.gate_up, weights);
     return results(g);
   };
-  // The gradients of the weights sum over the columns of the activation.
+  // The gradient of a routing weight is a sum over the columns of the activation.
   const int64_t width = weights.defined() ? o.last.dim(2) : 0;
   o.contest(duel, stream, plain, fused, std::max(o.rows.dim(1), width));
 }

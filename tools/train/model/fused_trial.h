@@ -34,7 +34,7 @@ struct FusedScores {
 FusedScores try_fused(const FusedShape& shape);
 
 /// Runs try_fused() in another process, which gets SIGTERM after `limit_seconds`. Returns the reason why the candidate
-/// must not be used, or an empty text if the candidate computed correct results in both directions. Must not throw.
+/// must not be used; empty if the candidate's results were correct in both directions. Must not throw.
 using ProveFused = std::function<std::string(const FusedShape& shape, double limit_seconds)>;
 
 }  // namespace hexad::train

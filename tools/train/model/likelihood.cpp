@@ -99,8 +99,8 @@ class Computation {
       for (int64_t t = valid[s] - r->predicted; t < valid[s]; ++t) batch.targets[row + t] = r->ids[t + 1];
     }
     const auto& mesh = instance_.mesh;
-    // The indices of tokens begin at 0 in every micro-batch, so that a request's experts do not depend on the position
-    // of the request in order_.
+    // The indices of tokens begin at 0 in every micro-batch. A request's experts therefore do not depend on its
+    // position in order_.
     MicroBatch out =
         make_micro_batch(batch, 0, micro_, instance_.context, {mesh.size(Axis::cp), mesh.coordinate(Axis::cp)}, 0,
                          instance_.model.config().attention_chunk);

@@ -83,8 +83,8 @@ struct ModelInstance {
   pp::PipelineConfig pipeline;
   /// Schedules of training steps. Instances whose steps run on the same thread may share them.
   std::shared_ptr<pp::CheckedSchedules> schedules = std::make_shared<pp::CheckedSchedules>();
-  /// Rule by which tensors sent between stages are freed. A run that counts the memory of a rank with imagined peers
-  /// imitates a real run. It sets Freeing::latest if host threads send the tensors of the real run.
+  /// Rule by which tensors sent between stages are freed. A run that counts memory with imagined peers sets
+  /// Freeing::latest if host threads would send these tensors in the real run.
   pp::Freeing freeing = pp::Freeing::early;
   /// Logs to which routing is written, and from which routing is read; null: no log. See ForwardContext.
   RoutingLog* routing_to = nullptr;

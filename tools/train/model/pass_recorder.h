@@ -34,7 +34,7 @@ class PassRecorder {
   PassRecorder(const PassRecorder&) = delete;
   PassRecorder& operator=(const PassRecorder&) = delete;
 
-  /// Adds a pass whose times are not known yet: passes() calls `times`.
+  /// Adds a pass whose times are not known yet. passes() calls `times` to read them.
   void add(Recording recording, schedule::ReadTimes times);
   /// Adds the forward or the backward of a layer, which `timer` has timed. layers() reads the timer, which must have
   /// been stopped by then.

@@ -19,8 +19,8 @@ struct PromptBatch {
   int64_t passes() const { return (length + pass_length() - 1) / pass_length(); }
 };
 
-/// Computes the first answer token of each prompt of a batch. The prompts have random ids. In every layout, prompt p of
-/// dp coordinate d has the ids of prompt `d * batch.prompts + p` of a run on one rank.
+/// Computes the first answer token of each prompt of a batch. The prompts have random ids. The ids do not depend on the
+/// layout: prompt p of dp coordinate d is prompt `d * batch.prompts + p` of a run on one rank.
 class Prefill {
  public:
   /// Keeps a reference to `instance`, which must outlive this object. Prompts have at most model.context tokens. Throws

@@ -168,8 +168,8 @@ bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   return std::ranges::all_of(more, [](const auto& of) { return of.second == 0; });
 }
 
-// True if the forwards of the first and the last block made the same calls, so that either recording can be used for
-// both blocks.
+// True if the forwards of the first and the last block made the same calls. Either recording can then be used for both
+// blocks.
 bool RepeatedLayers::has_equal_forwards(const Variant& variant) const {
   const Forward &first = variant.first, &last = variant.last;
   if (first.layer < 0) return true;  // the group has one block

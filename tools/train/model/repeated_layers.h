@@ -25,23 +25,23 @@ using autograd::Value;
 
 /// Repeats equal blocks of a rank in training passes on a meta device. Blocks of a virtual stage are equal if they have
 /// the same kind (ModelConfig::kind_of()) and the same parameters. The first and the last block of a virtual stage
-/// always run, because their inputs or gradients do not come from other blocks of the stage. Among the other equal
-/// blocks, the first and the last block run once and are recorded. Forwards use the recording of the first block until
-/// all recordings are complete. Later forwards, and all backwards, use the recording of the last block. In a step's
-/// first micro-batch, contributions to a gradient replace the gradient's old value. This micro-batch therefore has a
-/// separate recording, and all other micro-batches share one recording.
+/// always run. The input of the first block and the output gradient of the last block do not come from blocks of the
+/// stage. Among the other equal blocks, the first and the last block run once and are recorded. Forwards use the
+/// recording of the first block until all recordings are complete. Later forwards, and all backwards, use the recording
+/// of the last block. In a step's first micro-batch, contributions to a gradient replace the gradient's old value. This
+/// micro-batch therefore has a separate recording, and all other micro-batches share one recording.
 ///
 /// A repeated block makes no tensors. It makes the recorded block's calls to the log if the log is not paused. With
-/// Memory::counted, it changes the memory in use as the recorded block did. Its output is its input, and its backward
-/// returns the gradient of the output, because a block's input and output have equal sizes. Its calls to the storage of
-/// parameters are made for its own parameters (pp::ParameterCalls).
+/// Memory::counted, it changes the memory in use as the recorded block did. A block's input and output have equal
+/// sizes. A repeated block therefore returns its input as output, and its backward returns the gradient of the output.
+/// Its calls to the storage of parameters are made for its own parameters (pp::ParameterCalls).
 ///
-/// The step has the same log as a step that runs all blocks if equal blocks make the same calls for all micro-batches.
-/// Only the forwards of the first and the last recorded block are compared. Calls are not equal if the experts of
-/// tokens differ between layers or micro-batches, or if passes run as fibers. Calls also differ if backward delays
-/// weight gradients only in some micro-batches. With Memory::counted, the step also has the same peaks of memory under
-/// ZeRO-0 and ZeRO-1. Under ZeRO-2 and ZeRO-3, the first contribution to a bucket allocates memory for gradients, and
-/// the buckets of equal blocks may begin with different parameters.
+/// The step's log equals the log of a step that runs all blocks if equal blocks make the same calls in all
+/// micro-batches. Only the forwards of the first and the last recorded block are compared. Calls are not equal if the
+/// experts of tokens differ between layers or micro-batches, or if passes run as fibers. Calls also differ if backward
+/// delays weight gradients only in some micro-batches. With Memory::counted, the step also has the same peaks of memory
+/// under ZeRO-0 and ZeRO-1. Under ZeRO-2 and ZeRO-3, the peaks may differ. There, the first contribution to a bucket
+/// allocates memory for gradients, and the buckets of equal blocks may begin with different parameters.
 class RepeatedLayers final : public layers::BlockRunner {
  public:
   /// counted: repeated blocks change the memory in use. ignored: they do not.

@@ -63,8 +63,8 @@ bool reducers_agree(const autograd::ParameterSet& parameters, const std::vector<
   return agree;
 }
 
-// True if the ranks along the tensor axis of a view hold the same bits of each piece that several of them hold. These
-// ranks have the same number of parameters. Collective over these ranks.
+// Compares the ranks along the tensor axis of a view. True if any two of these ranks that hold the same piece have the
+// same bits of this piece. The ranks have the same number of parameters. Collective over these ranks.
 bool tensor_ranks_agree(const autograd::ParameterSet& parameters, const std::vector<Piece>& mine,
                         const mesh::Mesh& mesh, base::MeshView view) {
   std::vector<int64_t> values;
@@ -160,8 +160,9 @@ void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& 
   if (world.size() == 1) return;
   const std::vector<Piece> mine = own_pieces(parameters);
   // Compares pieces among the ranks that sum their gradients, and along the tensor axes of both views. A chain of these
-  // groups connects any two ranks that hold the same piece, so all replicas are equal if each group agrees. Every rank
-  // makes all three comparisons, even if one has already found a difference, because comparisons are collective.
+  // groups connects any two ranks that hold the same piece. If each group agrees, all replicas are therefore equal.
+  // Every rank makes all three comparisons, even if one has already found a difference, because comparisons are
+  // collective.
   const bool reducers = reducers_agree(parameters, mine, mesh);
   const bool dense = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::dense);
   const bool experts = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::expert);

@@ -45,7 +45,8 @@ TokenPasses::TokenPasses(ModelInstance& instance) : instance_(instance), policy_
   require_whole_sequences(instance.mesh.size(Axis::cp), "cache the keys and values of tokens");
 }
 
-// Returns the new tokens as a micro-batch. Padding lengthens a single sequence, or adds sequences.
+// Returns the new tokens as a micro-batch. If there is a single sequence, padding lengthens it. Otherwise, padding adds
+// sequences.
 MicroBatch TokenPasses::batch_of(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids) const {
   const int64_t tp = instance_.mesh.size(Axis::tp), rows = std::ssize(ids), sequences = std::ssize(caches);
   const int64_t length = rows / sequences;

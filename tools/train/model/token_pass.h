@@ -17,9 +17,9 @@ using tensor::Tensor;
 /// verb phrase for the message, such as "generate text".
 void require_whole_sequences(int64_t ranks, std::string_view purpose);
 
-/// Runs forward passes over tensor-parallel and pipeline ranks. The number of rows is padded to a multiple of the tp
-/// ranks, because tp ranks may divide the rows. Data-parallel ranks may pass different ids, but must pass the same
-/// number of ids.
+/// Runs forward passes over tensor-parallel and pipeline ranks. The number of rows is padded to a multiple of the
+/// number of tp ranks, because tp ranks may divide the rows. Data-parallel ranks may pass different ids, but must pass
+/// the same number of ids.
 class TokenPasses {
  public:
   /// Keeps a reference to `instance`, which must outlive this object. Throws Error(usage) if ranks share sequences
@@ -30,8 +30,8 @@ class TokenPasses {
   /// cache, and so on. On ranks that hold the last part of the model, returns the logits [V] of the last id of each
   /// sequence. On other ranks, returns an empty list. Collective: all ranks of a dp coordinate pass the same ids.
   std::vector<std::vector<float>> run(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
-  /// Appends ids like run(), but computes no logits. Used for all parts of prompts but the last. A pipeline rank does
-  /// not wait for later ranks, so the ranks compute different parts of the prompts at the same time.
+  /// Appends ids like run(), but computes no logits. Used for every part of a prompt except its last part. A pipeline
+  /// rank does not wait for later ranks, so the ranks compute different parts of the prompts at the same time.
   void append(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
 
  private:

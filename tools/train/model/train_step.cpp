@@ -112,8 +112,9 @@ void TrainStep::update_weights(const optim::UpdateStep& step) {
     return instance_.weights.update(
         stream, [&] { optimizer_.step(stream, step.lr, step.factor, step.step); }, dp::Arrival::at_use);
   Stream& updates = instance_.context.updates();
-  // Memory that an issued update reads is reused only after the whole update. If the previous factor was freed after
-  // this update is issued, the next small tensor could get its memory, and the compute lane would wait for this update.
+  // Frees the factor of the previous update. If it were freed after this update is issued, its memory could be reused
+  // only after this whole update. The next small tensor could get this memory, and the compute lane would wait for the
+  // update.
   factor_ = {};
   instance_.weights.update_beside(stream, updates, [&](const dp::Bucket& bucket) {
     std::vector<Parameter*> parameters;
@@ -159,10 +160,10 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const auto contributed = [&](Parameter& p, bool last) {
     buckets_.ready(p, stream, last ? dp::Contribution::last : dp::Contribution::more);
   };
-  // Backward overwrites gradients, which an update on the separate queue still reads. The wait costs little: a forward
-  // of all parts of the model on this rank comes first, and already waits for the update of every weight that it uses.
-  // The loss writes gradients of the head in forward, but first uses the head and thereby waits for the update of the
-  // head.
+  // Backward overwrites gradients that the previous update, on the separate queue, may still read. Backward therefore
+  // waits for this update. The wait costs little, because a forward of all parts of the model on this rank comes first.
+  // This forward already waits for the update of every weight that it uses. The loss writes gradients of the head in
+  // forward, but first uses the head and thereby waits for the update of the head.
   const auto before_backward = [&] {
     if (updates_beside()) instance_.weights.complete(stream);
   };
@@ -178,8 +179,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   span.reset();
   if (observe_gradients_) observe_gradients_();
 
-  // The gradient norm and the loss determine the clipping factor on the device, so the update need not wait until the
-  // host has read them.
+  // The device computes the clipping factor, so the update does not wait until the host has read the norm and the loss.
   const auto& k = kernels::kernels(instance_.device());
   const int64_t count = 1 + loss_sums.numel();
   const Tensor sums = Tensor::empty({count}, Dtype::f64, instance_.device(), Category::communication),

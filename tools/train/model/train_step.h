@@ -22,8 +22,8 @@ using layers::ModelStatistics;
 struct StepResult {
   double loss = 0;  // nats per target of the global batch; NaN without targets
   /// Mean loss of the prediction blocks. The loss of a block is its summed cross-entropy divided by the number of
-  /// targets of the global batch, although the block itself has fewer targets. NaN without targets; nullopt without
-  /// prediction blocks.
+  /// targets of the global batch. The block itself has fewer targets. NaN without targets; nullopt without prediction
+  /// blocks.
   std::optional<double> prediction_loss{};
   double grad_norm = 0;                   // norm before clipping
   bool skipped = false;                   // true if loss or gradient was not finite; weights are then unchanged
@@ -44,11 +44,11 @@ class TrainStep {
             std::function<void()> observe_gradients = {});
 
   /// Runs one step. The global batch consists of sequences [first_sequence, first_sequence + batch.global) of `source`.
-  /// `update` is the number of this optimizer update, counted from 1. Collective. Under ZeRO-1 and 2, and under ZeRO-3
-  /// for an embedding that two pipeline stages share, gathers of the new weights may be in flight on return. With
-  /// optim.overlap on a GPU, the update itself may be in flight. The next pass waits for each weight before it uses the
-  /// weight. Call ModelInstance::weights.complete() before anything else reads weights (Parameter::local()), optimizer
-  /// states or gradients, and after the last step.
+  /// `update` is the number of this optimizer update, counted from 1. Collective. Gathers of the new weights may be in
+  /// flight on return: all gathers under ZeRO-1 and 2, and under ZeRO-3 the gather of an embedding that two pipeline
+  /// stages share. With optim.overlap on a GPU, the update itself may be in flight. The next pass waits for each weight
+  /// before it uses the weight. Call ModelInstance::weights.complete() before anything else reads weights
+  /// (Parameter::local()), optimizer states or gradients, and after the last step.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
   /// Runs the step that follows `progress`, and updates `progress`.
   StepResult run(const data::Source& source, Progress& progress, double lr);
@@ -87,13 +87,13 @@ class TrainStep {
     std::vector<MicroBatch> batches;
   };
   std::optional<Loaded> ahead_;  // micro-batches of the next step; none: not loaded in advance
-  // On a meta device, micro-batches of the last source that has equal sequences.
+  // On a meta device, micro-batches of the most recent source that has equal sequences.
   struct Equal {
     const data::Source* source;
     EqualMicroBatches batches;
   };
   std::optional<Equal> equal_;
-  Tensor factor_;  // factor of the last update that runs on a separate queue; see update_weights()
+  Tensor factor_;  // factor of the most recent update that runs on a separate queue; see update_weights()
   const std::function<void()> observe_gradients_;
 };
 

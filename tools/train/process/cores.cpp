@@ -37,9 +37,9 @@ std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   return masks;
 }
 
-// Returns the quota, in cores, of the control group whose files are in `folder`; none without a limit. Version 2 has
-// one file with a text such as "150000 100000", or "max 100000" without a limit. Version 1 has two files; -1 means no
-// limit.
+// Returns the quota, in cores, of the control group whose files are in `folder`; none without a limit. Version 2 of
+// control groups has one file with a text such as "150000 100000", or "max 100000" without a limit. Version 1 has two
+// files; -1 means no limit.
 std::optional<double> quota_in(const std::filesystem::path& folder) {
   double quota = 0, period = 0;
   if (std::ifstream(folder / "cpu.max") >> quota >> period && period > 0) return quota / period;

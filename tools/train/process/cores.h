@@ -1,5 +1,4 @@
-// Number of cores that a rank may use within the limits of its CPU affinity, the other ranks of its node, and its
-// control group.
+// Number of cores that a rank may use, given its CPU affinity, the other ranks of its node, and its control group.
 #pragma once
 
 #include <sched.h>

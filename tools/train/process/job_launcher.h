@@ -19,9 +19,9 @@ std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation.
 bool in_slurm_allocation();
-/// Returns the number of ranks that fit into the Slurm allocation. This is the number of tasks of the allocation or, if
-/// this number is unknown, the number of its processors divided by the processors of a task. Returns 0 if both are
-/// unknown, or outside of an allocation.
+/// Returns the number of ranks that fit into the Slurm allocation. This is the allocation's number of tasks. If the
+/// number of tasks is unknown, it is the number of processors divided by the processors of a task. Returns 0 if both
+/// are unknown, or outside of an allocation.
 int64_t allocated_ranks();
 
 /// Returns the id of the process that started this rank: Open MPI's mpirun, or mpirun's daemon on this node. Returns 0

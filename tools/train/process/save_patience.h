@@ -7,8 +7,8 @@
 
 namespace hexad::train {
 
-/// Warns once if mpirun leaves less time between SIGTERM and SIGKILL than a save and the fastest step so far may take
-/// together.
+/// Warns once if mpirun's delay between SIGTERM and SIGKILL may be too short for a step and a save. Compares the delay
+/// with the fastest step so far.
 class SavePatience {
  public:
   explicit SavePatience(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}

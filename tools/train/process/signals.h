@@ -4,8 +4,8 @@
 
 namespace hexad::train {
 
-/// Ignores SIGPIPE and SIGXFSZ. A write to a closed pipe, or beyond the limit of file sizes (`ulimit -f`), then fails,
-/// but does not end the process. Does not change the actions of other signals, so SIGINT and SIGTERM end a command
+/// Ignores SIGPIPE and SIGXFSZ. A write to a closed pipe, or beyond the limit of file sizes (`ulimit -f`), then fails
+/// without ending the process. Does not change the actions of other signals, so SIGINT and SIGTERM end a command
 /// immediately. hexad_main() calls this before every command.
 void ignore_signals_of_writes();
 

@@ -8,9 +8,9 @@
 
 namespace hexad::train {
 
-/// Returns one line for each warning; the line names the keys. The settings are not errors, because short trials of a
-/// long recipe are common, and because the recipe in a run directory must remain readable. A line that concerns only
-/// one stage of training begins with stage_prefix().
+/// Returns one line for each warning; the line names the keys. The settings are not errors: short trials of a long
+/// recipe are common, and the recipe in a run directory must remain readable. A line that concerns only one stage of
+/// training begins with stage_prefix().
 std::vector<std::string> cautions(const Recipe& recipe);
 
 /// Returns the lines of cautions() about parameters that get no gradient from the data, for the recipe's current stage

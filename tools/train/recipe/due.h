@@ -9,8 +9,8 @@ namespace hexad::train {
 
 /// Work that is due after a step. A member is true if its work is due.
 struct Due {
-  bool weights = false;     // updates and gathers of weights must end in this step, because work other than a step
-                            // reads weights or states next, or because no step follows that could overlap them
+  bool weights = false;     // updates and gathers of weights must end in this step: other work than a step reads
+                            // weights or states next, or no step follows that could overlap the updates and gathers
   bool evaluation = false;  // evaluation of a sample of the held-out set
   bool save = false;        // regular save, which may fail under checkpoint.on_failure: go_on
   bool last_save = false;   // save at the end of a stage or run, which must succeed

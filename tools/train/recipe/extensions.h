@@ -9,7 +9,7 @@ namespace hexad::train {
 
 /// Registry of all parts that a program may add and that recipes select by name: layers, routers and orders
 /// (layers::Registry), optimizers (optim.name) and data sources (data.source). The registry is an argument of
-/// hexad_main and of the library's functions, not a global, because two runs in one process may need different parts.
+/// hexad_main and of the library's functions, not a global: two runs in one process may need different parts.
 struct Extensions : layers::Registry {
   Extensions(layers::Registry of_layers = {}) : layers::Registry(std::move(of_layers)) {}
 

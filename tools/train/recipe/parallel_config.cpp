@@ -14,7 +14,7 @@ std::optional<mesh::Layout> ParallelConfig::smallest_layout() const {
   return mesh::Layout(sizes(), static_cast<int>(fewest_ranks()));
 }
 
-// Uses the smallest layout. With more replicas, the distances between ranks along tp and along etp grow by the same
+// Uses the smallest layout. More replicas multiply the distances between ranks along tp and along etp by the same
 // factor, so the result does not change.
 bool ParallelConfig::etp_across_tp() const {
   if (!order || tp % etp.value_or(tp) != 0) return false;

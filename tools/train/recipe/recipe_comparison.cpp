@@ -64,7 +64,7 @@ std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& n
   if (base::absolute_path(was.train.init_from) == base::absolute_path(now.train.init_from))
     was.train.init_from = now.train.init_from;
   if (was.stages.size() == now.stages.size()) return config::differences(was, now);
-  // Compares only the stages that both recipes have, because any further stage would add a line for each of its keys.
+  // Compares only the stages that both recipes have, because a stage of only one recipe would add a line for each key.
   Recipe is = now;
   const auto common = static_cast<std::ptrdiff_t>(std::min(was.stages.size(), is.stages.size()));
   for (Recipe* r : {&was, &is}) r->stages.erase(r->stages.begin() + common, r->stages.end());

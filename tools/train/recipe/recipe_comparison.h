@@ -21,8 +21,8 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
 std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now);
 /// Returns a line such as "optim.lr: 0.01 -> 0.02" for each changed key. Ignores run.dir, because a run may be moved,
 /// and train.threads, because it depends on the number of ranks. Compares train.init_from as absolute paths. If the
-/// recipes have different numbers of stages, compares only the stages that both recipes have, and adds a line with the
-/// numbers of stages.
+/// recipes have different numbers of stages, compares only the stages that both recipes have. Then also adds a line
+/// with the two numbers of stages.
 std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& now);
 
 /// Compares the learning rate of the first step after `step` in two recipes: `before` of the checkpoint, and `now` of

@@ -18,8 +18,7 @@ pp::StageSplit split_of(const Recipe& r, const layers::PartFlops& flops) {
 }  // namespace
 
 pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
-  // The costs remain zero if the recipe sets the split or there is a single stage, because the costs then have no
-  // effect.
+  // The costs have no effect, and remain zero, if the recipe sets the split or there is a single stage.
   layers::PartFlops flops{.layers = std::vector<double>(r.model.layers)};
   if (r.parallel.pp > 1 && r.schedule.pipeline.split.empty()) flops = layers::flops_by_part(r.model, registry);
   return split_of(r, flops);

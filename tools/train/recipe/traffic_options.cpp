@@ -25,8 +25,8 @@ bool has_all_to_alls_beside_products(const Recipe& r, const mesh::Layout& layout
 }
 
 // Returns the path of tensors between ranks. Threads on several GPUs use NCCL only if the recipe requests NCCL, because
-// NCCL may hang: in a process with all GPUs, a CUDA call of a rank may wait for the GPU of another rank, whose NCCL
-// kernel waits for the first rank.
+// NCCL may hang. In a process with all GPUs, a CUDA call of rank A may wait for the GPU of rank B, whose NCCL kernel
+// waits for rank A.
 comm::DeviceCollectives collectives_of(const DistributedConfig& config, const comm::ProcessGroup& world) {
   using enum comm::DeviceCollectives;
   return config.device_collectives == automatic && world.in_one_process() ? host : config.device_collectives;

@@ -13,12 +13,12 @@ namespace hexad::train {
 comm::Priorities priorities_of(const DistributedConfig& config);
 /// Returns the traffic that may overlap the matrix products of a rank, on `world` ranks:
 /// - pipelines: messages from and to both neighbours.
-/// - gradients: reductions during backward. With zero 0 and 1, a step reduces gradients only in its last
-///   micro-batch, so these reductions count only if a rank has at most four micro-batches.
+/// - gradients: reductions during backward. With zero 0 and 1, a step reduces gradients only in its last micro-batch.
+///   These reductions count only if a rank has at most four micro-batches.
 /// - zero 3: gathers of weights.
 /// - tp: sums of one piece of a product while the next piece is computed; with sp, messages to and from all peers.
-/// - experts: all-to-alls beside another micro-batch, other chunks or shared experts. The last two do not count if
-///   schedule.moe.compute_share is less than 1.
+/// - experts: all-to-alls beside another micro-batch, other chunks or shared experts. All-to-alls beside other chunks
+///   or shared experts do not count if schedule.moe.compute_share is less than 1.
 ///
 /// Traffic that products wait for is not included: ring attention, all-to-alls without overlap.
 std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, int world);

@@ -106,8 +106,8 @@ RankClock::Account RankClock::account_since(double began) const {
   Account account{.seconds = now() - began, .traffic = take()};
   double waited = 0;
   for (comm::TrafficStats& t : account.traffic) {
-    // Limits the seconds to the measured duration. The sum may be larger, because a device may report operations of
-    // an earlier step, and because the times of overlapping operations are added.
+    // Limits the seconds to the measured duration. The seconds may be larger for two reasons: a device may report
+    // operations of an earlier step, and the times of overlapping operations are added.
     t.seconds = std::min(t.seconds, account.seconds);
     t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // exposed seconds include waits for a free core
     waited += t.exposed_seconds;

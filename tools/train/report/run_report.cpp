@@ -36,8 +36,8 @@ std::string contents_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Adds the peak FLOP/s of all ranks to the fact peak_fact. At the start of a run, this fact contains only the source of
-// the peak, because the run may measure a higher peak later.
+// Adds the peak FLOP/s of all ranks to the fact peak_fact. At the start of a run, this fact contains only the peak's
+// source, because a higher peak may be measured later.
 void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
   for (auto& fact : facts)

@@ -85,8 +85,8 @@ void RunTrace::begin_step(int64_t step) {
   const device::SpanLog& spans = instance_.context.spans();
   if (!wanted(step)) return end();
   if (!spans.recording()) start();
-  // The adviser records the passes of schedule.trace, because these passes have their own rows next to predicted
-  // passes.
+  // The adviser records the passes of the step schedule.trace, because these passes have their own rows next to
+  // predicted passes.
   if (step != recipe_.schedule.trace) passes_.emplace(instance_);
   step_.emplace(instance_.context.spans(), "step", std::to_string(step));
 }

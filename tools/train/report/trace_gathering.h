@@ -10,9 +10,9 @@ namespace hexad::train {
 void gather_trace_records(const telemetry::TraceRecords& mine, const comm::ProcessGroup& world, device::Device device,
                           telemetry::TraceRecords& all);
 
-/// Returns the seconds by which this rank's clock is ahead of rank 0's clock. Ranks of one node share a clock. Clocks
-/// of different nodes are compared at barriers, so the error is at most the time between the ranks' returns from a
-/// barrier. Collective.
+/// Returns the seconds by which this rank's clock is ahead of rank 0's clock. Ranks of one node share a clock. Compares
+/// the clocks of different nodes at barriers. The error is at most the time between the ranks' returns from a barrier.
+/// Collective.
 double clock_offset(const comm::ProcessGroup& world, device::Device device);
 
 }  // namespace hexad::train

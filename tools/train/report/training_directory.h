@@ -24,9 +24,8 @@ class TrainingDirectory {
 
   /// Throws Error(usage) on rank 0 if another job had taken over the directory at the last renewal of the lock.
   void require_held() const;
-  /// Like require_held(), but checks the files now. Also throws Error(usage) on rank 0 if another job has started in
-  /// the directory since this job, even if that job has ended. Call it before writing files that another job may have
-  /// written.
+  /// Like require_held(), but checks the files now. Also throws Error(usage) on rank 0 if a later job has started in
+  /// the directory, even if that job has ended. Call it before writing files that another job may have written.
   void require_held_now();
   /// Returns the generation of this job in the directory. Available on all ranks.
   const io::RunGeneration& generation() const { return generation_; }
