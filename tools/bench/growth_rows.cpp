@@ -183,7 +183,7 @@ std::vector<GrowthRow> growth_rows(int world) {
     clock.emplace(*group, topology, *mesh);
     control_a_step(*group, *clock, host);
   });
-  // Measures the other steps of a window, including the search for slow ranks at the end of the window.
+  // Measures the remaining steps of a window, including the search for slow ranks at the end of the window.
   meter.measure("control of a window", [&] {
     for (int step = 1; step < telemetry::SlowRanks::window; ++step) control_a_step(*group, *clock, host);
   });

@@ -13,8 +13,8 @@ namespace hexad::check_cluster {
 /// of other nodes.
 inline constexpr int64_t max_nodes_of_all_pairs = 64;
 
-/// Smallest effective value of `max_rounds` in meetings_of(). So many rounds suffice for all pairs of 64 nodes to meet
-/// through the ranks of one index. The remaining rounds suffice for a sample of the pairs inside nodes.
+/// Smallest effective value of `max_rounds` in meetings_of(). This number of rounds suffices for all pairs of 64 nodes
+/// to meet through the ranks of one index. The remaining rounds suffice for a sample of the pairs inside nodes.
 inline constexpr int64_t least_rounds = 2 * max_nodes_of_all_pairs;
 
 /// Returns the number of rounds in which each of `count` players meets every other player once.

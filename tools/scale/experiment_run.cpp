@@ -94,7 +94,7 @@ class Runner {
     }
   }
 
-  // Prints a warning for each other program that executed finished runs.
+  // Prints a warning for each program other than this one that executed finished runs.
   void warn_of_other_programs(const std::vector<Execution>& order) const {
     std::map<std::string, int64_t> runs;
     for (const Execution& e : order)

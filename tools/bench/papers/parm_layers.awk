@@ -4,8 +4,8 @@
 # Each pair has 162 layers: three B, three L, three M/N_ESP, three H/N_ESP and two f. Without the pair (1, 1), for which
 # the schedules have nothing to save, the pairs have 1296 layers, the paper's number. (The paper leaves out layers that
 # exceed the memory of its GPUs, but does not name them. Its table does not have k.) The layers are scaled for 8 ranks:
-# L and H/N_ESP over 32, M/N_ESP over 8, k = 2, one expert for each EP rank. In a layer's text, S is B, the number of
-# sequences, and B is L, the tokens of a sequence.
+# L and H/N_ESP over 32, M/N_ESP over 8, k = 2, one expert for each EP rank. In a layer's text, S is the paper's B
+# (number of sequences), and B is the paper's L (tokens of a sequence).
 
 function below(n) {
   random_state = random_state * 16807 % 2147483647

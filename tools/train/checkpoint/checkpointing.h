@@ -42,8 +42,8 @@ class Checkpointer {
   void clean() const;
   /// Moves the checkpoints after `step` aside if checkpoint.resume is none or a step, because the run will repeat their
   /// steps. Returns their new paths (see CheckpointStore::abandon_after()). Does nothing if checkpoint.resume is auto:
-  /// checkpoints newer than the newest good one are damaged, but may still be useful. Called on rank 0 before the first
-  /// step after `step`.
+  /// the run then continues from the newest good checkpoint. Newer checkpoints are damaged, but may still be useful.
+  /// Called on rank 0 before the first step after `step`.
   std::vector<std::string> abandon_after(int64_t step) const;
 
   /// Loads weights, moments and states into this layout, and returns the progress. The checkpoint may have been saved

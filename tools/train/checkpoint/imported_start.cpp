@@ -79,8 +79,8 @@ void require_import(const Recipe& recipe, const std::string& folder, const FileW
          "; remove this folder, so that the model is imported again");
 }
 
-// Imports train.init_from into `folder` if `folder` has no import. Throws Error(data) if it has an import of other
-// files.
+// Imports train.init_from into `folder` if `folder` has no import. Throws Error(data) if `folder` has an import of
+// other files than the current ones.
 void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
   if (has_import(folder)) return require_import(recipe, folder, work);
   remove_remains_of_imports(folder, work);

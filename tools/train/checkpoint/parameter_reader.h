@@ -23,7 +23,7 @@ struct StoredAs {
 StoredAs stored_as(const optim::Optimizer::State& s);
 
 /// Calls f(rectangle, begin, end) for each rectangle of the global tensor `p` that this rank owns. [begin, end) is the
-/// position of the rectangle's elements among the flat owned elements.
+/// range of the rectangle's elements in the flat owned elements.
 template <class F>
 void for_each_rectangle(const Parameter& p, F&& f) {
   int64_t begin = 0;

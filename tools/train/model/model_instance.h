@@ -59,7 +59,8 @@ struct ModelInstance {
   /// Sets the runner of all later passes of the MoE layers. Null restores the initial runner, which can interleave
   /// micro-batches.
   void run_passes_by(schedule::GraphRunner* runner);
-  /// Sets the clock of all later parts of the MoE layers. Null restores the initial clock, which times for recorders.
+  /// Sets the clock of all later parts of the MoE layers. Null restores the initial clock, which times the layers for
+  /// the recorders.
   void time_layers_by(schedule::LayerClock* clock);
 
   /// Sets the schedule of all MoE layers. Call it between steps, with the same schedule on all ranks.
@@ -78,8 +79,7 @@ struct ModelInstance {
   dp::WeightBuckets weights;
   schedule::Fibers fibers;
   PassesAsFibers passes{fibers};
-  /// Pipeline of training steps and evaluations: at first, pipeline_of() of the recipe. A prediction may set another
-  /// one.
+  /// Pipeline of training steps and evaluations: at first, pipeline_of() of the recipe. A prediction may replace it.
   pp::PipelineConfig pipeline;
   /// Schedules of training steps. Instances whose steps run on the same thread may share them.
   std::shared_ptr<pp::CheckedSchedules> schedules = std::make_shared<pp::CheckedSchedules>();

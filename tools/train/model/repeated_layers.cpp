@@ -139,7 +139,7 @@ Block::Output RepeatedLayers::record(Forward& forward, int64_t layer, const Valu
   return out;
 }
 
-// Runs the last block of a group and records its forward. Its backward is recorded when it runs.
+// Runs the last block of a group and records its forward. The backward is recorded when it runs.
 Block::Output RepeatedLayers::record_last(Group& group, Variant& variant, Tape& t, const Value& x,
                                           const RunBlock& block) {
   t.at_backward([this, &variant](Replay& replay) { end_backward(variant, replay); });

@@ -102,7 +102,7 @@ class RepeatedLayers final : public layers::BlockRunner {
   // Equal blocks of a virtual stage.
   struct Group {
     int64_t first, last;
-    std::array<Variant, 2> variants;  // variants of the first micro-batch and of all others
+    std::array<Variant, 2> variants;  // variants of the first micro-batch and of all other micro-batches
   };
   using Parts = std::vector<device::RepeatedPart>;
 

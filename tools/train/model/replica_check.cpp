@@ -161,8 +161,8 @@ void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& 
   const std::vector<Piece> mine = own_pieces(parameters);
   // Compares pieces among the ranks that sum their gradients, and along the tensor axes of both views. A chain of these
   // groups connects any two ranks that hold the same piece. If each group agrees, all replicas are therefore equal.
-  // Every rank makes all three comparisons, even if one has already found a difference, because comparisons are
-  // collective.
+  // Every rank makes all three comparisons, even if an earlier comparison has found a difference, because comparisons
+  // are collective.
   const bool reducers = reducers_agree(parameters, mine, mesh);
   const bool dense = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::dense);
   const bool experts = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::expert);

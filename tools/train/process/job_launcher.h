@@ -14,7 +14,7 @@ namespace hexad::train {
 /// - inside a Slurm allocation: srun
 /// - otherwise, with Open MPI: mpirun, such as "mpirun -np 4", with the flags that Open MPI requires on this machine
 ///   and for this user
-/// - otherwise, with MPICH: the launcher of MPICH, without further flags
+/// - otherwise, with MPICH: the launcher of MPICH, without flags for the machine or the user
 std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation.

@@ -70,8 +70,8 @@ std::string kernel_identity(const std::string& root) {
 
 int64_t id_of(const std::string& identity) { return static_cast<int64_t>(data::digest_of(identity).low); }
 
-/// Returns an identity of a folder: its device and inode numbers. In every container, the path of its own control group
-/// is "/", but the groups of different containers have different numbers.
+/// Returns an identity of a folder: its device and inode numbers. In every container, the path of the container's
+/// control group is "/". The groups of different containers have different numbers.
 std::string folder_identity(const std::string& folder) {
   struct stat status {};
   return stat(folder.c_str(), &status) == 0 ? base::cat(status.st_dev, ":", status.st_ino) : folder;

@@ -11,7 +11,7 @@ namespace hexad::train {
 namespace {
 
 // Returns the lines of untrained() for all stages of training. Lists a line only once, without a prefix, if all stages
-// have it. Every other line begins with its stage.
+// have it. Each remaining line begins with its stage.
 std::vector<std::string> untrained_in_stages(const Recipe& recipe) {
   std::vector<std::vector<std::string>> stages;
   for (int64_t s = 0; s < stage_count(recipe); ++s) stages.push_back(untrained(with_stage(recipe, s)));

@@ -10,7 +10,7 @@ namespace hexad::train {
 namespace {
 
 constexpr int samples_at_start = 3;
-constexpr double longest_start = 1;  // seconds after which no further sample of the start begins
+constexpr double longest_start = 1;  // seconds after which no new sample of the start begins
 // Pauses between two samples: multiples of a sample's duration, and a share of the time of all steps so far.
 constexpr double usual_pause = 50, shortest_pause = 10, share_of_run = 0.02;
 
