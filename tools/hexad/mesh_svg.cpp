@@ -61,8 +61,7 @@ class Picture {
   }
   int table_height(const View& v) const { return layout_.size(v.row) * (cell_height + row_gap) - row_gap; }
 
-  // These functions return the top of a row and the left edge of a frame in pixels, in a table whose rows begin at (x,
-  // y).
+  // These functions return the top of a row and the left edge of a frame, in pixels. The table's rows begin at (x, y).
   static int row_top(int y, int row) { return y + row * (cell_height + row_gap); }
   int frame_left(const View& v, int x, int middle) const { return x + middle * (frame_width(v) + frame_gap); }
 

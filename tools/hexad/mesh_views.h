@@ -8,7 +8,7 @@
 namespace hexad::app {
 
 /// Returns a table with every rank's coordinates in both views. Below the table are the groups along each axis whose
-/// size is above 1, and the groups of ranks that sum gradients of weights outside experts.
+/// size is above 1. The groups of ranks that sum gradients of weights outside experts follow.
 std::string mesh_table(const mesh::Layout& layout);
 
 /// Returns an SVG picture with two tables for each pipeline stage. Every rank is a cell of both tables.

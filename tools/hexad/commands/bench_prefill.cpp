@@ -75,7 +75,7 @@ std::vector<std::string> settings_of(const std::string& text) {
   return settings;
 }
 
-// True if the prompts fit in memory. The estimate takes the pass with the most tokens as the micro-batch, and adds the
+// True if the prompts fit in memory. The estimate takes the pass with the most tokens as the micro-batch. It adds the
 // keys and values of the batch with the most tokens.
 bool prompts_fit(Recipe recipe, const std::vector<PromptBatch>& batches, const Extensions& extensions,
                  const comm::World& world) {

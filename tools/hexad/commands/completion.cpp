@@ -64,10 +64,10 @@ constexpr std::string_view zsh_head = R"(autoload -U +X compinit && compinit
 autoload -U +X bashcompinit && bashcompinit
 )";
 
-// In a session of bash or zsh, the script runs the program once to get the keys of recipes, and once to get their legal
-// values. Therefore the script also works for other programs built on the library. In bash, `=` separates words, so the
-// value of a key is a separate word. In zsh, `=` does not separate words. If the script has no words to propose, the
-// shell completes file names.
+// In a session of bash or zsh, the script runs the program twice: for the keys of recipes, and for their legal values.
+// Therefore the script also works for other programs built on the library. In bash, `=` separates words, so the value
+// of a key is a separate word. In zsh, `=` does not separate words. If the script has no words to propose, the shell
+// completes file names.
 constexpr std::string_view functions = R"(
 _hexad_look_up() {{
   [[ $_hexad_values ]] || _hexad_values=$("${{COMP_WORDS[0]}}" reference --values 2>/dev/null)

@@ -24,10 +24,10 @@ struct Prompt {
 /// prompt.
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat);
 
-/// Returns the ids of a question in a chat form, up to the mark before the answer. Encodes the question like `hexad
-/// prepare`. The id that precedes a text in training comes first (train::begin_prompt()). Throws if the form cannot
-/// write the prompt, for example because the form has no system role. The error is Error(data) if the rejected text is
-/// from a file, and Error(usage) if the text is from the command line.
+/// Returns the ids of a question in a chat form, up to the mark before the answer. Encodes like `hexad prepare`. The id
+/// that precedes a text in training comes first (train::begin_prompt()). Throws if the form cannot write the prompt,
+/// for example because the form has no system role. The error is Error(data) if the rejected text is from a file, and
+/// Error(usage) if the text is from the command line.
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                                  const Prompt& prompt, data::Packing packing);
 

@@ -19,8 +19,8 @@ class InitialWeights {
   InitialWeights(io::Checkpoint& checkpoint, const Recipe& recipe) : checkpoint_(checkpoint), recipe_(recipe) {}
 
   /// Checks that the checkpoint fits the model, without reading weights. Throws:
-  /// - Error(usage) with the name of a parameter or state if its shape differs from the stored shape and no key of the
-  ///   recipe allows that
+  /// - Error(usage) with the name of a parameter or state whose shape differs from the stored shape, unless a key of
+  ///   the recipe allows that
   /// - Error(usage) with the stored tensor's name if the recipe's model does not use this tensor
   /// - Error(usage) with the key if a key of model.moe does not fit train.init_experts
   /// - Error(data) if a weight is not stored and cannot be made from other weights

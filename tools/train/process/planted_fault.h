@@ -39,9 +39,9 @@ void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 /// - `stuck_files@rank,N`: the first operation from N on never ends.
 void inject_file_fault(int rank, const base::FileWork& work);
 
-/// Throws Error(usage) if HEXAD_FAULT is set to a fault that is not of the kind `gradient`, or that would have no
-/// effect in the run. The run has the parameters `tensors`, `ranks` ranks and `steps` steps. Used by commands that
-/// plant only gradient faults.
+/// Throws Error(usage) if HEXAD_FAULT is set to a fault of another kind than `gradient`, or to a fault without effect
+/// in the run. The run has the parameters `tensors`, `ranks` ranks and `steps` steps. Used by commands that plant only
+/// gradient faults.
 void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps);
 
 /// Returns the hook that plants faults in saves; empty if HEXAD_FAULT requests none for `rank`. POINT names a file

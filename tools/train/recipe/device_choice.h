@@ -8,9 +8,9 @@
 
 namespace hexad::train {
 
-/// Replaces the recipe's device. Used for HEXAD_DEVICE, for `hexad verify --device`, and for the oracle of `hexad
-/// verify` (the reference run on one rank). If the device changes, sets to auto the keys whose values only the previous
-/// device supports.
+/// Replaces the recipe's device. Used for HEXAD_DEVICE, for `hexad verify --device`, and for the oracle (reference run
+/// on one rank) of `hexad verify`. If the device changes, sets to auto the keys whose values only the previous device
+/// supports.
 void replace_device(Recipe& r, device::DeviceKind device);
 
 /// Returns the device that HEXAD_DEVICE names; none if the variable is unset or empty. Adds a problem if its value is

@@ -27,9 +27,9 @@ std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers
 
 /// True if the program may choose a schedule that differs from `schedule` only in its number of chunks.
 bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
-/// Returns the legal numbers of chunks that the program would try in `schedule`, in ascending order. With chunk_by:
-/// experts, it would try the divisors, from 2 on, of the number of a rank's experts. Otherwise, it would try the
-/// numbers from 2 to 16. Returns 2 if no number is legal.
+/// Returns the legal numbers of chunks that the program would try in `schedule`, ascending. With chunk_by: experts, it
+/// would try the divisors, from 2 on, of the number of a rank's experts. Otherwise, it would try the numbers from 2 to
+/// 16. Returns 2 if no number is legal.
 std::vector<int64_t> legal_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
 
 /// Adds a problem for each key of schedule.moe that is illegal in the layout or contradicts another key.

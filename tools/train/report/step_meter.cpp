@@ -122,8 +122,8 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
 }
 
 // True if the metrics of `step` contain the experts' loads. This is the case every train.router_every steps (0: in no
-// step). If the key is above 0, the metrics of the first step that this meter measures and of the run's last step also
-// contain loads. Every report can then show loads.
+// step). If the key is above 0, the first step that this meter measures and the run's last step also have loads. Every
+// report can then show loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);
