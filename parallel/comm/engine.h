@@ -86,7 +86,7 @@ class CommEngine {
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
   /// Calls `f` on the engine's thread, before operations that are posted later. `f` must not throw.
   void on_thread(std::function<void()> f) { command(std::move(f)); }
-  /// Ends all ranks of the job.
+  /// Ends all ranks of the job with exit code `code`. If the engine's thread does not respond, ends only this process.
   [[noreturn]] void abort_job(int code);
 
  private:

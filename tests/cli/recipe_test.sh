@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Wrong, hostile and unrelated files instead of recipes, for which the program ends with code 2 and names the mistake.
-# Also tests the output of `validate`.
+# Tests that the program exits with code 2 and names the mistake if a recipe is wrong or hostile, or if a file is not a
+# recipe. Also tests the output of `validate`.
 . "$(dirname "$0")/cli.sh"
 
 # `refused TEXT...`: expects `hexad validate` to refuse the recipe on standard input with these texts.

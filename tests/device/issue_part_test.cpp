@@ -219,8 +219,8 @@ TEST(IssuePart, RepetitionsCountMemory) {
   allocator.deallocate(kept, 1000, Category::activation);
 }
 
-// Records a kernel on lane compute and a kernel on lane copy. Lane copy waits for the event of a call of the program if
-// `waits_for_call` is true. Otherwise, lane copy waits for lane compute.
+// Records a kernel on lane compute and a kernel on lane copy. If `waits_for_call` is true, lane copy waits for the
+// event that an inner call (IssueLog::InnerCall) returned. Otherwise, lane copy waits for lane compute.
 IssuePart recorded(Rank& r, int64_t bytes, bool waits_for_call) {
   IssuePart part;
   r.log.start_part(part);

@@ -1,4 +1,4 @@
-// Memory, checkpoints and keys of training runs with optim.name: muon.
+// Checkpoints, frozen parameters and recipe keys of training runs with optim.name: muon.
 #include <gtest/gtest.h>
 
 #include <algorithm>

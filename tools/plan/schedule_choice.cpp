@@ -307,8 +307,8 @@ Trial ScheduleChoice::next_of(Search& search) {
   if (known || !first || chunks.measured(tokens, next.n)) next = chunks.propose(tokens);
   if (!next.settled && !affordable(next.n))
     next = {chunks.conclude(tokens, first ? search.start.chunks : chunks.state().chosen.rbegin()->second), true};
-  // A known range may give a number that was never tried. With several searches, that number must be tried, because the
-  // searches are compared by the times of their results.
+  // If `tokens` lies in a known range, propose() may return a number of chunks that was never measured. With several
+  // searches, this number must be measured, because the searches are compared by the times of their results.
   if (next.settled && searches_.size() > 1 && !chunks.measured(tokens, next.n) && affordable(next.n))
     return {next.n, false};
   return next;

@@ -21,7 +21,7 @@ struct ForwardKeeps {
 
 struct ForwardResult {
   Tensor out;           // output T_O [T, D]
-  Tensor slot_results;  // slot rows [S, D], as returned; undefined if the pass is bounded
+  Tensor slot_results;  // slot rows [S, D] before they are summed; undefined if the pass is bounded
 };
 
 /// Computes the output T_O from the inputs x [T, D], weights [T, K] (accumulator dtype) and `addends`, which have the

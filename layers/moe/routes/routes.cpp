@@ -248,7 +248,8 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.sharers = settings.tensor;
     routes.inputs_alike = true;
     routes.begin = rank * share, routes.end = routes.begin + share;
-    // Under memory reuse, each chunk's rows are summed when they return, and the sums of all tokens are gathered.
+    // Without memory reuse, the ranks gather the rows that return in each chunk or set. With memory reuse, each rank
+    // sums the rows of a chunk when they return, and the ranks gather the sums of all tokens.
     const bool collects = schedule.memory_reuse == ReuseStrategy::none;
     if (collects && (options.chunking.chunks > 1 || return_order(settings, options).sets() > 1)) {
       options.hot = hot_experts(routes.own_rows_of_result(ids), nullptr, settings, shape, stream);

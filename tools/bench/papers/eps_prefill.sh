@@ -46,8 +46,8 @@ measure() {
   has_rows "$kept/rows" "$1"$'\t'"$2" || add_whole "$kept/rows" rows_of "$@"
 }
 
-# groups PN...: sets the array `schedules` to the base (one group, grouped products), one group with EPS-MoE's products,
-# and each PN.
+# groups PN...: sets the array `schedules`. The first schedule is the base: one group of experts, grouped products. The
+# second is one group with EPS-MoE's products. A further schedule follows for each PN, the number of groups of experts.
 groups() {
   local n
   schedules=(--schedule base:rows=token --schedule pn1:rows=token,gemms=by_load)

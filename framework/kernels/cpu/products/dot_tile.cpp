@@ -63,8 +63,8 @@ void multiply_some(int64_t rows, const Sums& to, const Sums& from, const char* a
 struct VectorUnit {
   static constexpr PairBlocks blocks = dot::blocks;
 
-  /// Rounds the number of rows up to a compiled height. The function may therefore read and write more rows than
-  /// requested, but at most 32.
+  /// Multiplies `factors.rows` rows, rounded up to a compiled height. The function may therefore read and write rows
+  /// beyond `factors.rows`, but none beyond the 32 rows of a tile.
   static void multiply(const Sums& to, const Sums& from, const Factors& factors, InterleavedWork& interleaved) {
     for (int64_t r = 0; r < factors.rows; r += max_rows) {
       const Sums rows_to{to.data + r * to.stride, to.stride},
