@@ -74,7 +74,7 @@ endfunction()
 # it depends.
 function(hexad_precompiled_test target)
   hexad_precompiled_set(set "" ${ARGN})
-  if(NOT TARGET hexad_precompiled_test_${set})  # executable, because -fPIE and -fPIC need different headers
+  if(NOT TARGET hexad_precompiled_test_${set})  # executable, because -fPIE and -fPIC need different precompiled headers
     add_executable(hexad_precompiled_test_${set} EXCLUDE_FROM_ALL ${HEXAD_EMPTY_SOURCE})
     hexad_compile_headers(hexad_precompiled_test_${set} ${set} <gtest/gtest.h>)
     target_link_libraries(hexad_precompiled_test_${set} PRIVATE GTest::gtest)

@@ -12,8 +12,8 @@
 #
 # hexad_isa_objects(TARGET ISA FLAGS a.cpp) compiles each file once, with the given flags and -DHEXAD_ISA=ISA.
 #
-# Contraction to fused multiply-add is on for these files. A later option can turn it off. Both instruction sets have
-# fused multiply-add, so results do not depend on the chosen set.
+# Contraction to fused multiply-add is on for these files, unless a library turns it off by a later compile option. Both
+# instruction sets have fused multiply-add, so results do not depend on the chosen set.
 set(HEXAD_SIMD_CHECK ${CMAKE_CURRENT_LIST_DIR}/check_simd_objects.sh)
 
 function(hexad_simd_sources target)

@@ -2,7 +2,7 @@
 # hexad::comm. DEPENDS lists hexad libraries, without the prefix. PUBLIC and PRIVATE list other libraries. If
 # HEXAD_UNITY is set, the compiler reads several sources at once (a unity build), in batches that follow the order of
 # SOURCES. Two sources of one batch must not use the same name in their unnamed namespaces. A new order of SOURCES can
-# put two such sources into one batch. SEPARATE prevents batches for a library.
+# put sources with a common name into one batch. SEPARATE turns unity builds off for the library.
 function(hexad_library name)
   cmake_parse_arguments(A "SEPARATE" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE" ${ARGN})
   add_library(hexad_${name} STATIC ${A_SOURCES})
@@ -25,10 +25,10 @@ endfunction()
 
 # hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) makes one executable and the test
 # 'autograd.tape'. ANY_DEVICE adds the test 'autograd.tape.emulated', which runs on the emulated device with random
-# delays of its queues. EMULATED_FILTER "*.First:*/Second" selects tests for 'autograd.tape.emulated' if the whole file
-# would take too long. EMULATED_FILTER also adds the whole file as 'autograd.tape.emulated_whole' with the label slow.
-# CUDA_FILTER "*.First" adds the selected tests as 'autograd.tape.cuda_double', which runs on the CUDA test double, if
-# HEXAD_CUDA_DOUBLE is set. These tests take long, because they run the CUDA kernels on the CPU.
+# delays of its queues. EMULATED_FILTER "*.First:*/Second" limits 'autograd.tape.emulated' to the selected tests, for
+# files that would take too long. EMULATED_FILTER also adds the whole file as 'autograd.tape.emulated_whole' with the
+# label slow. CUDA_FILTER "*.First" adds the selected tests as 'autograd.tape.cuda_double', which runs on the CUDA test
+# double, if HEXAD_CUDA_DOUBLE is set. The selected tests take long, because they run the CUDA kernels on the CPU.
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})

@@ -1,6 +1,6 @@
 #!/bin/sh
 # check_simd_objects.sh ISA OBJECT...: checks objects that are compiled for the instruction set ISA. Fails if the linker
-# could bind code for another instruction set to a symbol that they define. Such symbols are weak (inline functions and
+# could bind a symbol of the objects to code for another instruction set. Such symbols are weak (inline functions and
 # templates) or outside namespace ISA. Symbols DW.ref.* are allowed, because they are pointers that are equal in every
 # object.
 isa=$1

@@ -8,8 +8,8 @@
 #   tools/demo.sh
 #
 # Exit code: 0 if all acts succeed, 1 if an act fails, 2 if there is an argument, 77 if the demo cannot run on this
-# machine. It needs root, iproute2, openmpi-bin, and build/release/bin/hexad (tools/test.sh builds it). All output files
-# are in runs/demo.
+# machine. The demo needs root, iproute2, openmpi-bin, and build/release/bin/hexad (tools/test.sh builds it). All output
+# files are in runs/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -gt 0 ]; then

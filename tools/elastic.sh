@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Keeps a training run going while nodes are lost and return. Starts COMMAND, and starts COMMAND again with the remaining
-# ranks if the launcher has lost ranks. The run then continues from its last checkpoint in the nearest legal layout, with
-# the same global batch, so its losses remain the same up to rounding. The run saves and continues on more nodes when
-# nodes return.
+# Keeps a training run going while nodes are lost and return. Starts COMMAND, and starts COMMAND again with the
+# remaining ranks if the launcher has lost ranks. The run then continues from its last checkpoint in the nearest legal
+# layout. The global batch stays the same, so the losses remain the same up to rounding. The run saves and continues on
+# more nodes when nodes return.
 #
 #   tools/elastic.sh [OPTION...] MIN MAX COMMAND...
 #
@@ -12,7 +12,8 @@
 # MIN and MAX: smallest and largest number of ranks. With fewer than MIN ranks, the script waits. In COMMAND, {ranks} is
 # replaced by the number of ranks, {hosts} by the hosts to use, and {nodes} by the number of these hosts. COMMAND ends
 # with `PROGRAM train RECIPE [key.path=value ...]`. The script appends the layout's keys to COMMAND (`PROGRAM validate
-# RECIPE --world RANKS --nearest --at-least MIN` prints them), and checkpoint.resume=auto once the run has saved.
+# RECIPE --world RANKS --nearest --at-least MIN` prints them). It also appends checkpoint.resume=auto once the run has
+# saved.
 #
 #   --available COMMAND   command that prints the number of ranks that can be started at the moment
 #   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; hosts that cannot be reached are named and skipped
@@ -36,8 +37,8 @@
 # than have worked before fails without a new checkpoint, the script continues after any code. In this case, it leaves
 # out the added hosts for twice --every, then for four times, up to 64 times. After SIGUSR1, SIGTERM or SIGINT, the run
 # saves, and the script ends with the run's exit code (75). In a job that Slurm has requeued, the script ends with 1
-# instead of 75 if nothing was saved since, because the next start would not save either, except after the loss of
-# nodes.
+# instead of 75 if nothing was saved since then, because the next start would not save either. After the loss of nodes,
+# the script still ends with 75, because the next start has other nodes.
 set -uo pipefail
 
 # On a signal, asks the run to save, and ends the command of attend(). The trap is set first, because a signal without a
@@ -166,8 +167,8 @@ wait_for_ranks() {
 }
 
 # Waits a few seconds before the next start. In this time, the launcher can notice a lost node, and the ranks of the
-# last start can end. The wait grows with the number of starts in a row that wrote no checkpoint. Does not wait if the
-# last start saved as asked (exit code 75).
+# previous start can end. The wait grows with the number of starts in a row that wrote no checkpoint. Does not wait if
+# the previous start saved as asked (exit code 75).
 rest_before_start() {
   local seconds=$((every < 5 ? every : 5)) most=$((every < 300 ? 300 : every)) i
   [ $code -ne 75 ] || [ $failures -gt 0 ] || return 0

@@ -5,8 +5,8 @@
 
 scripts=$CLI_TESTS/../../recipes/slurm
 
-# `fake_slurm CODE`: writes fake versions of srun and scontrol. srun records its arguments in `steps`, writes a checkpoint
-# if the file `saves` exists, and ends with the code. scontrol records its arguments in `requeued`.
+# `fake_slurm CODE`: writes fake versions of srun and scontrol. srun records its arguments in `steps`, writes a
+# checkpoint if the file `saves` exists, and ends with CODE. scontrol records its arguments in `requeued`.
 fake_slurm() {
   mkdir -p slurm
   printf '#!/bin/sh\necho "$@" >>steps\n[ ! -e saves ] || { mkdir -p run/checkpoints; echo step-00000002 >run/checkpoints/latest; }\nexit %s\n' \

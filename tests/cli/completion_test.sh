@@ -84,8 +84,8 @@ test_recipes_and_runs_are_completed() {
   completes inspect t -- texts
 }
 
-# `validate_words KEY=WORD...`: validates tiny.yaml with the given overrides, 40 at a time, because a run reports at
-# most 50 problems. Writes all problems to the file `problems`.
+# `validate_words KEY=WORD...`: validates tiny.yaml with the given overrides, 40 at a time, because `validate` reports
+# at most 50 problems. Writes all problems to the file `problems`.
 validate_words() {
   local first
   for ((first = 1; first <= $#; first += 40)); do

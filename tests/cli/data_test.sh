@@ -96,7 +96,7 @@ test_changed_data_are_refused_after_a_checkpoint() {
   expect_no_text err "was replaced"
 }
 
-# Without this rule, a wrong --output would replace an existing dataset, on which other runs may depend.
+# If --force were not required, a wrong --output would replace a dataset on which other runs may depend.
 test_another_dataset_is_not_replaced_without_force() {
   prepared
   expect 0 train train.steps=2

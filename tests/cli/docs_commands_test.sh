@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md and of the pages in docs/. docs_commands.txt defines how each command is handled. Before the
-# first command runs, the test fails if a command is not listed there, or is listed but on no page.
+# Runs the commands of README.md and of the pages in docs/. docs_commands.txt defines how each command is handled. The
+# test fails before the first command runs if docs_commands.txt lacks a command of a page, or lists a command that is on
+# no page.
 . "$(dirname "$0")/cli.sh"
 . "$CLI_TESTS/../docs/page_commands.sh"
 
@@ -29,8 +30,8 @@ R
   expect 0 "$HEXAD" prepare --input my-texts --output data/quickstart --vocab 1000
 }
 
-# `type_in COMMAND CODE [OUTPUT...]`: runs the command in this shell, whose exports persist. Expects the exit code and the
-# lines OUTPUT, except for empty lines and "...".
+# `type_in COMMAND CODE [OUTPUT...]`: runs COMMAND in this shell, so that its exports persist. Expects exit code CODE
+# and the lines OUTPUT, except for empty lines and "...".
 type_in() {
   local command=$1 wanted=$2 began=$SECONDS line
   shift 2

@@ -17,7 +17,7 @@ test_run_survives_the_loss_of_a_node_twice_and_uses_it_when_it_returns() {
   read -ra nodes <<<"$HEXAD_TESTBED_NAMES"
   expect 0 "$HEXAD" train "${job[@]}" run.dir=whole
   printf '%s slots=1\n' "${nodes[@]}" >hosts
-  # A step takes at least 100 ms, so that the run does not end before a node is lost for the second time.
+  # A step takes at least 100 ms, so that the run has not ended when a node is lost again.
   HEXAD_FAULT=slow@0,1,100 "$elastic" --hostfile hosts --reach "$testbed reach" --every 1 1 3 \
     mpirun --bind-to none --host '{hosts}' -np '{ranks}' "$HEXAD" train "${job[@]}" >out 2>err &
   script=$!

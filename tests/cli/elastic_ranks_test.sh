@@ -81,7 +81,7 @@ test_stale_job_that_is_asked_to_save_leaves_the_newer_jobs_checkpoints() {
   cmp -s before after || failed "the stale job changed files: $(diff before after)"
 }
 
-# `fake CODE`: prints the script of a launcher that only records its arguments and ends with the code.
+# `fake CODE`: prints the script of a launcher that only records its arguments and ends with CODE.
 fake() {
   echo "echo \"\$*\" >>log; exit $1"
 }
@@ -346,7 +346,8 @@ test_exit_code_0_of_a_run_that_was_asked_to_save_is_not_its_end() {
   expect_equal "$(cut -d' ' -f1 log | xargs)" "2"
 }
 
-# `fake_slurm NODE_STATE...`: writes squeue, sinfo and scontrol of a job whose nodes n1, n2, ... have these states.
+# `fake_slurm NODE_STATE...`: writes fake versions of squeue, sinfo and scontrol for a job whose nodes n1, n2, ... have
+# these states.
 fake_slurm() {
   local i=0 state
   mkdir -p slurm

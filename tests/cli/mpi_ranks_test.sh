@@ -28,7 +28,7 @@ test_sigusr1_to_the_launcher_saves_and_the_run_continues() {
   kill -s USR1 "$pid"
   code=0
   wait "$pid" || code=$?
-  # After a signal, the launcher of MPICH 4.0 returns 0 if ranks end at the same time, not the exit code of the ranks.
+  # After a signal, the launcher of MPICH 4.0 returns 0 instead of the ranks' exit code if the ranks end together.
   [[ $library == MPICH* && $code -eq 0 ]] || expect_equal "$code" 75
   expect_text err "saved: start the run again to continue"
   expect 0 ranks 2 train tiny.yaml parallel.ep=2 train.steps=300 checkpoint.every=0

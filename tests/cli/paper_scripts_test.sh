@@ -130,7 +130,8 @@ test_mpmoe_measures_only_missing_layers() {
   expect_text err "has rows of other settings"
 }
 
-# The fourth start, which measures layers by PN, ends in the middle of the second layer.
+# The fourth start, which measures layers with different numbers of expert groups (PN), ends in the middle of the second
+# layer.
 test_eps_measures_only_missing_parts() {
   copy_scripts
   make_mpirun
@@ -138,14 +139,14 @@ test_eps_measures_only_missing_parts() {
   chmod +x expert_products
   {
     printf '%s 0.4 0.3 0.2 0.4\n' plain merged groups copies copies1 {pn1,cut{2,5,10,20}}{,d,fp8,dfp8,b}
-    printf '%s 0.1 0.3 0.2 0.1\n' pn{2,4,5,8,10,20}{,d,fp8,dfp8,b}  # so fast that R(N) has no points
+    printf '%s 0.1 0.3 0.2 0.1\n' pn{2,4,5,8,10,20}{,d,fp8,dfp8,b}  # so fast that no overhead R(N) can be fitted
   } >times.txt
   make_bench 4
   eps() { copy/tools/bench/papers/eps.sh --rounds 1 --tokens '64 256' --threads 1 --output "$PWD/kept" "$@"; }
   expect 9 eps
   expect_equal "$(starts)" " 1 products 1 profiled 4 started "
   expect 0 eps
-  # Seven more starts: layers by PN, combinations, groups in sequence, and four kinds of blocks.
+  # Seven more starts: layers with different PN, combinations, groups in sequence, and four kinds of blocks.
   expect_equal "$(starts)" " 1 products 1 profiled 11 started "
   expect_equal "$(stored | cut -f 1 | sort | uniq -c | tr -s ' \n' ' ')" \
     " 10 M=512,H=1536,B=256,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu\
@@ -163,7 +164,7 @@ test_eps_measures_only_missing_parts() {
   expect_text err "has rows of other settings"
 }
 
-# Each script is interrupted, measures what is missing, and then only prints.
+# Each script is interrupted. The next start measures only the missing cases, and the third start only prints.
 test_other_scripts_measure_only_missing_cases() {
   copy_scripts
   printf '%s 0.4 0.3 0.2 0.4\n' stay shadow stay_chunks shadow_chunks baseline s1 s2 >times.txt
@@ -215,7 +216,7 @@ STAND_IN
 }
 
 # `expect_interrupted`: calls `call` three times. Expects the first call to fail, and the second call to start programs.
-# Expects the third call to start no program, and to print the same tables as the second.
+# Expects the third call to start no program, and to print the tables of the second call.
 expect_interrupted() {
   expect 9 call
   local before

@@ -169,8 +169,8 @@ STAND_IN
 }
 
 # Makes a copy of the scripts, with fake versions of the testbeds and the programs. The measuring program fails at its
-# fourth start, which is the second that measures, in the middle of the second layer. O1 takes half of the baseline's
-# time. Chunks take a quarter more or less than O1.
+# fourth start, in the middle of the second layer. The fourth start is the second one that measures layers. O1 takes
+# half of the baseline's time. Chunks take a quarter more or less than O1.
 test_monta_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools

@@ -4,8 +4,8 @@
 
 long_name() { head -c 300 /dev/zero | tr '\0' x; }
 
-# `refuses CODE TEXT -- COMMAND...`: expects the command to end with the code and to print the text, without internal terms
-# of the program.
+# `refuses CODE TEXT -- COMMAND...`: expects COMMAND to end with CODE and to print TEXT, without internal terms of the
+# program.
 refuses() {
   local wanted=$1 text=$2
   shift 3

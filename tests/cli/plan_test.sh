@@ -323,7 +323,7 @@ test_too_large_steps_are_refused_with_the_nearest_fit() {
   write_model
   local least
   find_least_memory 32K
-  # Tensors may use 94% of a rank's memory. With this memory, tensors may use 90% of the least memory.
+  # Tensors may use 94% of a rank's memory. With the memory below, tensors may use 90% of $least bytes.
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --context 32K \
     "cluster.machine.memory=$((least * 90 / 94))"
   expect_text err "with a context of 32K does not fit 8 ranks" "the least memory found is " " per rank with dp " \
@@ -353,7 +353,7 @@ test_path_ends_with_the_shortfall_of_its_last_length() {
   find_least_memory 4K
   short=$least
   find_least_memory 32K
-  # Tensors may use 94% of a rank's memory. With this memory, tensors may use the mean of `short` and `least`.
+  # Tensors may use 94% of a rank's memory. With the memory below, tensors may use the mean of $short and $least bytes.
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --context 4K..32K cluster.machine.nodes=1 \
     "cluster.machine.memory=$(((short + least) * 50 / 94))"
   expect_text out " 32K       8 does not fit: the least memory found is " "longest context that fits: "

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `hexad bench prefill` measures the time to the first tokens of answers, in layouts with whole sequences.
+# `hexad bench prefill` measures the time to the first tokens of answers, in layouts that do not divide sequences
+# between ranks.
 . "$(dirname "$0")/cli.sh"
 
 prefill() { ranks 2 bench prefill tiny.yaml --rounds 2 "$@"; }

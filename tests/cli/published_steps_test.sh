@@ -76,8 +76,8 @@ test_row_that_cannot_be_simulated_is_listed_and_fails() {
 }
 
 test_tflops_are_converted_by_megatrons_formula() {
-  # Megatron Bridge reports 287.305 TFLOP/s beside 12487.8 tokens/s for Qwen3-30B-A3B on H100 (MBS-q30-hyb-on), and 368
-  # beside 1412 for DeepSeek-V3 with a prediction block (MCMOE-4).
+  # Megatron Bridge reports 287.305 TFLOP/s and 12487.8 tokens/s for Qwen3-30B-A3B on H100 (row MBS-q30-hyb-on). A paper
+  # (row MCMOE-4) reports 368 TFLOP/s and 1412 tokens/s for DeepSeek-V3 with a prediction block.
   head -n 1 "$bench/published_models.tsv" >models
   printf 'qwen\t48\t0\t0\t2048\t32\t4\t128\t0\t768\t8\t0\t151936\t0\t0\t0\t0\n' >>models
   printf 'deepseek\t61\t3\t1\t7168\t128\t128\t128\t18432\t2048\t8\t2048\t129280\t1536\t512\t64\t128\n' >>models
@@ -131,8 +131,8 @@ test_coverage_uses_the_rows_of_other_sources() {
     made+=("A-$i m$i h100-dgx 1 settings 100 - - B - $((60 + 2 * i))")
     made+=("B-$i n$i h100-dgx 1 settings 100 - - B - $((101 + 2 * i))")
   done
-  # The interval of A is 0.64 to 1.36, and the interval of B is 1.05 to 1.77. So 17 rows of A are in the interval of B,
-  # and 17 rows of B are in the interval of A.
+  # The interval of source A is 0.64 to 1.36, and the interval of source B is 1.05 to 1.77. So 17 rows of A are in the
+  # interval of B, and 17 rows of B are in the interval of A.
   expect 0 rows "${made[@]}"
   expect_text out "coverage: intervals from the rows of other sources contain 34 of 78 rows"
 }

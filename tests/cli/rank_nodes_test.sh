@@ -55,7 +55,7 @@ test_several_testbeds_can_run_at_the_same_time() {
   expect_equal $? 0
 }
 
-# `gone PROCESS`: true if no network namespace of this emulation exists.
+# `gone PROCESS`: true if the emulation whose script has the process id PROCESS has no network namespace.
 gone() { [ -z "$(ip netns list 2>/dev/null | grep "^hx$1")" ]; }
 
 # `ends_after SIGNAL`: expects the signal to end the script and everything that it started.

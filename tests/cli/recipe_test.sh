@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that the program exits with code 2 and names the mistake if a recipe is wrong or hostile, or if a file is not a
-# recipe. Also tests the output of `validate`.
+# Tests refusals of wrong recipes, of hostile recipes, and of files that are not recipes. The program must exit with
+# code 2 and name the mistake. Also tests the output of `validate`.
 . "$(dirname "$0")/cli.sh"
 
 # `refused TEXT...`: expects `hexad validate` to refuse the recipe on standard input with these texts.
@@ -200,9 +200,9 @@ test_warmup_longer_than_the_run_is_refused() {
   expect_no_text out "warning"
 }
 
-# Short trial runs of long recipes are common. Therefore, a long warm-up causes a warning instead of an error if train.steps,
-# but not optim.warmup, is given on the command line. `hexad eval` does not refuse the warm-up either. The command fails only
-# because the run has no held-out data.
+# Short trial runs of long recipes are common. Therefore, a long warm-up causes a warning instead of an error if
+# train.steps, but not optim.warmup, is given on the command line. `hexad eval` does not refuse the warm-up either. In
+# this test, `hexad eval` fails only because the run has no held-out data.
 test_short_trial_with_a_long_warmup_causes_a_warning() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml

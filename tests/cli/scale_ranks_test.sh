@@ -3,8 +3,8 @@
 . "$(dirname "$0")/cli.sh"
 export OMPI_MCA_hwloc_base_binding_policy=none  # other tests run at the same time
 
-# `make_experiment [LINE...]`: writes an experiment with four points, 1 and 2 ranks with two learning rates each, and adds
-# the lines.
+# `make_experiment [LINE...]`: writes an experiment with four points (1 and 2 ranks, each with two learning rates), and
+# appends each LINE.
 make_experiment() {
   cat >e.yaml <<'Y'
 recipe: tiny.yaml

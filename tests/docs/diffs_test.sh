@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# diffs_test.sh: applies the diffs of README.md, CONTRIBUTING.md and each page in docs to copies of the files that they
-# change, in the page's order.
+# diffs_test.sh: applies the diffs of README.md, CONTRIBUTING.md and the pages in docs to copies of the files. The diffs
+# of a page are applied in their order on the page.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 scratch=$(mktemp -d)

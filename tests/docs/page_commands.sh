@@ -5,9 +5,9 @@ command_table=$source_folder/tests/cli/docs_commands.txt
 
 # Reads a page from standard input, and prints the text of its blocks as lines KIND, TAB, TEXT. KIND is "command",
 # "output" or "other". A block is indented by four spaces. A block that begins with a command holds commands. A block
-# that begins with "$ COMMAND" shows commands and their output in a terminal. A command ends at " #". For any
-# other block, prints only the first line, with the kind "other". In lines that are not output, each run of spaces is
-# one space, without spaces at the ends.
+# that begins with "$ COMMAND" shows commands and their output in a terminal. A command ends at " #". For any other
+# block, prints only the first line, with the kind "other". In lines that are not output, each run of spaces becomes one
+# space, and spaces at the ends are removed.
 lines_of_blocks() {
   awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|srun|sbatch|cp|cmake|ctest|export|expert_products|tools/|build/)' '
     function print_line(kind, text) {

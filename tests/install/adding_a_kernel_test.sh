@@ -13,7 +13,7 @@ failed() {
   echo "$1"
   exit 1
 }
-# Writes the page's diffs, one file each.
+# Writes each diff of the page to its own file.
 awk '/^```diff$/ { n++; inside = 1; next } /^```$/ { inside = 0 } inside { print > sprintf("../diff-%d", n) }' docs/adding-a-kernel.md
 # Applies a diff of the page, given by its number.
 apply() { patch --strip=1 --fuzz=0 --quiet <"../diff-$1" || failed "diff $1 of the page does not apply"; }

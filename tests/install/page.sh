@@ -1,6 +1,6 @@
 # This file is sourced by the tests of pages that show a project built against the installed package. The tests take the
-# arguments SOURCE BUILD. `follow_page PAGE FILE...` makes a new folder, writes the files of docs/PAGE to it, and
-# installs BUILD of SOURCE into its subfolder hexad. The page must show each FILE.
+# arguments SOURCE BUILD. `follow_page PAGE FILE...` makes a new folder and writes the files of docs/PAGE to it. Then it
+# installs BUILD, a build of SOURCE, into the subfolder hexad. The page must show each FILE.
 set -euo pipefail
 source=$(realpath "$1")
 build=$(realpath "$2")

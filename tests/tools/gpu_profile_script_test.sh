@@ -12,7 +12,8 @@ failed() {
 mkdir -p "$folder/tools/gpu" "$folder/build/pack/unpacked/lib"
 cp "$source/tools/gpu/profile.sh" "$folder/tools/gpu"
 touch "$folder/build/pack/unpacked/lib/libhexad_gpu_profile.so"
-# Writes a with_libraries.sh whose hexad writes a log, and a profile if `writes` is yes, and exits with `ends_with`.
+# Writes a with_libraries.sh whose hexad writes a log and exits with code $ends_with. It also writes a profile if
+# $writes is yes.
 cat >"$folder/tools/gpu/with_libraries.sh" <<'END'
 #!/usr/bin/env bash
 [ "$1" = hexad ] || exit 0

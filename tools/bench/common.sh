@@ -82,8 +82,8 @@ launch() {
   }
 }
 
-# launched_rows N BEGINNING COMMAND...: like launch, and prints the output lines that begin with BEGINNING, or with the
-# field "memory" or "ranks" and then BEGINNING.
+# launched_rows N BEGINNING COMMAND...: like launch, and then prints the output lines that begin with BEGINNING. The
+# field "memory" or "ranks" may precede BEGINNING in these lines.
 launched_rows() {
   launch "$1" "${@:3}"
   grep -E "^((memory|ranks)"$'\t'")?$2" "$scratch/log"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Measures the effect of data order on training. Trains a recipe on one rank twice: with data.shuffle=documents
-# and with data.shuffle=sequences. For each order, prints the held-out loss during training. Also prints the standard deviation and the lag-1
-# autocorrelation of the training loss of the last steps, after subtracting the linear trend.
+# Measures the effect of data order on training. Trains a recipe on one rank twice: with data.shuffle=documents and with
+# data.shuffle=sequences. For each order, prints the held-out loss during training. Also prints the standard deviation
+# and the lag-1 autocorrelation of the training loss in the last steps. The linear trend of the loss is subtracted
+# first.
 #
 #   tools/bench/data_order.sh [--recipe recipes/quickstart.yaml] [--last 120] [--output FOLDER] [key.path=value ...]
 #

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compares the first choice of `hexad plan` with the best of all legal layouts, for random small recipes that have 5 to
-# 20 layouts. First, the script plans all cases and prints the hash of the table of layouts and predicted steps. Then it
-# trains each layout for --steps steps. Runs that the output folder already contains are not repeated, so the same
-# command continues after an interruption.
+# Compares the first choice of `hexad plan` with the best of all legal layouts. The cases are random small recipes that
+# have 5 to 20 layouts. First, the script plans all cases and prints the hash of the table of layouts and predicted
+# steps. Then it trains each layout for --steps steps. Runs that the output folder already contains are not repeated, so
+# the same command continues after an interruption.
 #
 #   tools/bench/exhaustive_plans.sh [--seed 1] [--cases 40] [--place 1|2|4|8|nodes] [--rounds 2] [--steps 6]
 #                                   [--cluster FILE] [--seconds 120] [--output runs/exhaustive-plans] [--predict-only]
@@ -103,7 +103,8 @@ awk -F '\t' -v steps="$steps" -v rounds="$rounds" '/^#/ { next } FILENAME ~ /mea
   "$measured" "$table"
 
 failed=0
-# measure ROUND: trains those layouts in the lines of standard input that have not been trained in this round.
+# measure ROUND: reads lines of layouts from standard input. Trains the layouts that have not been trained in this
+# round.
 measure() {
   local layout predicted settings choices
   while IFS=$'\t' read -r layout _ predicted settings choices; do

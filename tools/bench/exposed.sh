@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures exposed communication by class of traffic. Exposed communication is the time of a step for which a rank's own
-# thread was blocked while a thread of the rank waited for this class. Trains on two emulated nodes of four ranks
-# (tools/testbed/two_nodes.sh), with experts inside a node, data parallelism across nodes, and the levels of ZeRO in
-# turn. Compares this program with priorities (now), this program in order of arrival (fifo), and, with --before, a
-# program of an earlier commit (before). Prints a table, and then the measured rows.
+# Measures exposed communication by class of traffic. A class is exposed while a rank's own thread is blocked and a
+# thread of the rank waits for the class. Trains on two emulated nodes of four ranks (tools/testbed/two_nodes.sh), at
+# one level of ZeRO after the other. Experts are inside a node, and data parallelism is across nodes. Compares this
+# program with priorities (now) and this program in order of arrival (fifo). --before adds a program of an earlier
+# commit (before). Prints a table, and then the measured rows.
 #
 #   tools/bench/exposed.sh [--before PROGRAM] [--zero '0 1 2 3'] [--rate 200mbit] [--rounds 2] [--steps 8]
 #                          [--rows FILE] [KEY.PATH=VALUE ...]

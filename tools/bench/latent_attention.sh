@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Compares the training steps of two models: a model with latent attention (MLA), and a model with grouped-query
 # attention. Each model has one block, whose MLP and head are small, so that nearly all work is attention. The latent
-# attention has the sizes of DeepSeek-V2-Lite. A head of the grouped-query attention has the mean size of its key and
-# value heads, so both do the same work for each pair of tokens. The number of key heads is chosen so that the FLOPs of
-# the two models are as near as possible.
+# attention has the sizes of DeepSeek-V2-Lite. The head size of the grouped-query attention is the mean of the latent
+# attention's key size and value size. Both models therefore do the same work for each pair of tokens. The number of key
+# heads is chosen so that the FLOPs of the two models are as near as possible.
 #
 #   tools/bench/latent_attention.sh [--rounds 5] [--steps 5] [--core 0]
 #

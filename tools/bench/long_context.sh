@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the memory of a rank when more ranks share a sequence (recipes/long-context.yaml). First uses one sequence
-# length on 1, 2, 4 and 8 ranks, then the same number of tokens per rank for every number of ranks.
+# length on 1, 2, 4 and 8 ranks. Then uses one number of tokens per rank, so the sequence grows with the number of
+# ranks.
 #
 #   tools/bench/long_context.sh [--length 32768] [--ranks '1 2 4 8'] [--full]
 #

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Measures the idle time of every pipeline schedule. Two stages train on one core each. With more stages, timed sleeps
-# take the place of computation (tools/bench/pipeline_bubble.cpp), because real stages that share a core would use each
-# other's idle time.
+# replace computation (tools/bench/pipeline_bubble.cpp), because real stages that share a core would use each other's
+# idle time.
 #
 #   tools/bench/pipeline_bubble.sh [--rounds 2] [--steps 4] [--milliseconds 6] [--ranks '4 8']
 #
-# The real model is the model of recipes/bench-cpu.yaml with a small vocabulary, equally loaded experts and 8
-# micro-batches of one sequence, so that both stages have equal work. "waiting": share of the step in which a rank's
+# The real model is the model of recipes/bench-cpu.yaml with a small vocabulary and equally loaded experts, so that both
+# stages have equal work. A step has 8 micro-batches of one sequence. "waiting": share of the step in which a rank's
 # thread waits for messages, mean of both ranks. "lost": 1 - (step on one rank) / (2 x step on two ranks). Simulation
 # and formula assume that forward, input gradient and weight gradient take the same time. --milliseconds: how long a
 # rank sleeps for the forward of one micro-batch. Environment: HEXAD (program; build/release/bin/hexad), BENCH

@@ -9,11 +9,11 @@
 #
 # --cases: number of cases over all places, rounded up to the same number at each place. --cluster: file for predictions
 # at all places; without it, `hexad profile` measures each place for --seconds. --predict-only: trains no case. Without
-# --cluster, a short run of a fixed recipe shows the speed of the machine before and after each profile and each case,
-# except on the emulated nodes. Prints the errors of the times as measured. Where the speed is known, also prints the
-# errors of the times scaled to the machine's speed during its profile. random_recipe.awk draws the recipes. A recipe is
-# skipped if `hexad validate` refuses it, or if a step has less than 1 or more than 16 GFLOP per rank (about 20 to 500
-# ms). Environment: HEXAD (program; build/release/bin/hexad). With a packed program, use:
+# --cluster, a short run of a fixed recipe shows the speed of the machine before and after each profile and each case.
+# The emulated nodes have no such runs. Prints the errors of the times as measured. Where the speed is known, also
+# prints the errors of the times scaled to the machine's speed during its profile. random_recipe.awk draws the recipes.
+# A recipe is skipped if `hexad validate` refuses it. It is also skipped if a step has less than 1 or more than 16 GFLOP
+# per rank (about 20 to 500 ms). Environment: HEXAD (program; build/release/bin/hexad). With a packed program, use:
 #   HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/predicted_steps.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -53,9 +53,11 @@ draw() {
     -f tools/bench/random.awk -f "tools/bench/$1.awk")
 }
 
-# judge RANKS OVERRIDE...: sets $verdict to "refused" if hexad validate refuses the recipe, to "outsized" if a step has
-# less than 1 or more than 16 GFLOP per rank, and to "good" otherwise. Leaves the report in $scratch/validated. Returns
-# 1 for other failures.
+# judge RANKS OVERRIDE...: runs `hexad validate` and sets $verdict. Leaves the report in $scratch/validated. Returns 1
+# if the command fails without refusing the recipe. Verdicts:
+# - refused: the command refuses the recipe
+# - outsized: a step has less than 1 or more than 16 GFLOP per rank
+# - good: all other recipes
 judge() {
   local status=0
   "$hexad" validate $recipe --world "$1" --json run.dir="$scratch/run" "${run_settings[@]}" "${@:2}" \
@@ -189,8 +191,8 @@ begin_table() {
 # print_hash FILE: prints the hash of a table of predictions. The table must not change after the first measurement.
 print_hash() { echo "sha256 of $(basename "$1"), before the first step was measured: $(sha256sum <"$1" | cut -d' ' -f1)"; }
 
-# train PLACE STEPS OVERRIDE...: trains for STEPS steps. Sets $peak to the peak bytes of the rank that needs the most,
-# and $step_seconds to the seconds of the counted steps, separated by blanks.
+# train PLACE STEPS OVERRIDE...: trains for STEPS steps. Sets $peak to the peak bytes of the rank that needs the most.
+# Sets $step_seconds to the seconds of the counted steps, separated by blanks.
 train() {
   local run=$scratch/run
   rm -rf "$run"

@@ -23,8 +23,8 @@ function tau(model,    i, j, n, sum, x) {
   return sum / (n * (n - 1) / 2)
 }
 
-# new_case_quantile(list, count, share): returns the quantile of list[1..count], sorted, as PredictionError defines it:
-# value number k is the quantile k / (count + 1). Needs 1 <= share * (count + 1) < count.
+# new_case_quantile(list, count, share): returns the quantile for `share` of list[1..count], which must be sorted. As in
+# PredictionError, value number k is the quantile k / (count + 1). Needs 1 <= share * (count + 1) < count.
 function new_case_quantile(list, count, share,    place, i) {
   place = share * (count + 1)
   i = int(place)

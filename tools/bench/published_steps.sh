@@ -3,13 +3,14 @@
 # per second or TFLOP/s of each GPU, grade of the source, reason why Hexad cannot predict a row). Simulates each row on
 # the cluster that it names (hexad simulate). No value in the cluster files is fitted to these rows. Prints three
 # tables: the gated rows (grade A, bf16, published in tokens/s, predicted), the rows with TFLOP/s or MFU alone, and all
-# other rows. Then prints the errors by measure and grade and by GPU, the quantiles that are the limits of intervals
-# around predictions (tools/plan/prediction_error.cpp), and the aims with their values.
+# other rows. Then prints the errors by measure and grade and by GPU, and the aims with their values. Also prints the
+# quantiles that limit the intervals around predictions (tools/plan/prediction_error.cpp).
 #
 #   tools/bench/published_steps.sh [--only PATTERN | --gate]
 #
-# With --gate, exits with 1 if an aim is missed: median error 15% and worst error 40% of the gated rows, and Kendall's
-# tau 0.8 for each model with five or more predicted rows.
+# --only: uses only the rows whose id matches an extended regular expression. --gate: exits with 1 if an aim is missed.
+# For the gated rows, the aims are a median error of at most 15% and a worst error of at most 40%. For each model with
+# five or more predicted rows, the aim is a Kendall's tau of at least 0.8.
 #
 # Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares the losses of many schedules of MoE layers, and of auto, with the losses of one rank. Trains several recipes
-# of recipes/ in f64 for --steps steps on four ranks (tp 2, etp 2, ep 2), which are configured as two nodes. The
-# reference is the same recipe with its own schedule on one rank. Prints the largest relative difference between the
-# losses of a schedule and of the reference. Exits with 1 if a relative difference is above 1e-10, or if a run fails.
+# of recipes/ in f64 for --steps steps. The four ranks (tp 2, etp 2, ep 2) are configured as two nodes. The reference is
+# the same recipe with its own schedule on one rank. Prints the largest relative difference between the losses of a
+# schedule and of the reference. Exits with 1 if a relative difference is above 1e-10, or if a run fails.
 #
 #   tools/bench/schedule_losses.sh [--steps 16] [--recipes 'quickstart ...'] [--output FOLDER]
 #

@@ -53,7 +53,7 @@ hosts_of_slurm() {
 }
 
 unreachable=''
-# Names all lost hosts if they differ from those of the last call.
+# Names all lost hosts if they differ from those of the previous call.
 tell_lost_hosts() {
   local lost
   lost=$(awk '$3 == "lost" { printf "%s%s", separator, $1; separator = ", " }' <<<"$hosts")

@@ -2,7 +2,8 @@
 # hosts than have worked before (with --available: on more ranks), the added hosts are left out for a time. This time
 # doubles with each such failure.
 
-# Number of ranks, and the hosts, of the last start that wrote a checkpoint, without hosts that have been lost since.
+# Number of ranks and list of hosts of the latest start that wrote a checkpoint. Hosts that were lost later are removed
+# from the list.
 good_ranks=0 good_hosts=''
 # $left_out has the left-out hosts. If hosts are not known, $most_ranks is the allowed number of ranks. Hosts or ranks
 # are left out for $left_out_for seconds, until $SECONDS reaches $out_until.

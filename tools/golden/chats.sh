@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Trains a small random model of the Hugging Face library on chats, as a user would: makes the model with transformers,
-# imports it, prepares data with its chat template, trains on four ranks (tp 2, ep 2), and exports it. Checks that most of
-# 20 answers are right, that transformers gives the same answers with the export, and that a second import and export have
-# the same bytes.
+# imports it, prepares data with its chat template, trains on four ranks (tp 2, ep 2), and exports it. Checks that most
+# of 20 answers are right, and that transformers gives the same answers with the export. Also checks that a second
+# import and export have the same bytes.
 #
 #   tools/golden/chats.sh [FOLDER]
 #

@@ -5,8 +5,8 @@
 #   tools/golden/interop_table.sh [BUILD]           print the table; BUILD is build/release by default
 #   tools/golden/interop_table.sh [BUILD] --write   put the table into docs/interop.md
 #
-# For the column "loads in transformers", exports each model, and compares the logits of the export and of the original
-# model, both computed with transformers (tools/golden/models_python.sh).
+# For the column "loads in transformers", exports each model. Then compares the logits of the export with those of the
+# original model. transformers computes both (tools/golden/models_python.sh).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=build/release write=

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares tokenizers of models with their reference libraries on 10 MB of text in 12 scripts, code and damaged UTF-8.
+# Compares tokenizers with their reference libraries on 10 MB of text: 12 writing systems, code and damaged UTF-8.
 #
 #   tools/golden/tokenizers.sh             downloads missing files; prints a table: equality of ids, MB/s of both
 #   tools/golden/tokenizers.sh --write     also writes the excerpts, tests/golden/tokenizers/excerpts.json

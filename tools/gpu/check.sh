@@ -18,7 +18,7 @@
 #   checkpoints that move a run between device and CPU.
 # - share: runs two processes, and two threads, as ranks that share the card.
 # - verify: compares layouts of four ranks (--all: also of eight) with one rank on the CPU.
-# - options: compares layouts of two ranks with one rank on the CPU, with windows of attention, delta nets, the fused
+# - options: compares layouts of two ranks with one rank on the CPU. Uses windows of attention, delta nets, the fused
 #   expert layer, bf16 gradients, and main weights that are stored as rests.
 # - sanitize: runs NVIDIA's compute-sanitizer on a short list of kernels (--all: on every kernel).
 # - bench: measures kernels at the sizes of bench-gpu, and the experts' first product and activation as one kernel.

@@ -1,7 +1,7 @@
 # Functions for two_nodes.sh, rank_nodes.sh, mortal_nodes.sh and slurm_cluster.sh, which source this file. A host is a
-# network namespace. Its only interface beside `lo` is connected to a port of a bridge in another namespace. Nothing outside these
-# namespaces changes. The names of the namespaces begin with hx and the process id, so that several testbeds can exist
-# at the same time.
+# network namespace. Its only interface besides `lo` is connected to a port of a bridge in another namespace. Nothing
+# outside these namespaces changes. The names of the namespaces begin with hx and the process id, so that several
+# testbeds can exist at the same time.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=hx$$  # prefix of host names; whole names have at most 15 characters
@@ -48,7 +48,7 @@ processes() {
 }
 take_down() {
   local round pids
-  # Repeats, because a process may start a new process while it is being ended.
+  # Repeats, because a process that is being ended may still start a new process.
   for ((round = 0; round < 100; round++)); do
     pids=$(processes 2>/dev/null)
     [ -n "$pids" ] || break
@@ -126,9 +126,9 @@ set_mca() {
   )
 }
 
-# run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...: runs COMMAND on ranks that are numbered host by host, or in
-# the order of the array `order` if it is not empty. Uses bind-to none, because the daemon of every host would otherwise
-# bind its first rank to core 0. enter_node.sh gives each host its cores.
+# run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...: runs COMMAND on ranks that are numbered host by host. The
+# array `order` has the order of the hosts; if it is empty, the order is ascending. Uses bind-to none, because the
+# daemon of every host would otherwise bind its first rank to core 0. enter_node.sh gives each host its cores.
 run_ranks() {
   local hosts=$1 ranks=$2 nodes=$3 subnet=$4 list= i mca
   shift 4

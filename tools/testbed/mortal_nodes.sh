@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command next to emulated nodes of this machine that can be killed and brought back. The nodes are network
-# namespaces. A bridge in another namespace connects them and the host of the command, on which mpirun starts ranks on
-# the nodes: `mpirun --host NODE:RANKS,... -np N ...`.
+# namespaces. A bridge in another namespace connects the nodes and the host of the command. The command starts ranks on
+# the nodes with `mpirun --host NODE:RANKS,... -np N ...`.
 #
 #   tools/testbed/mortal_nodes.sh [--nodes 3] COMMAND...
 #   tools/testbed/mortal_nodes.sh kill NODE      in COMMAND: kills all processes of the node and takes its link down

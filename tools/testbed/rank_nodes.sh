@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command under mpirun on emulated nodes of this machine. Every rank has its own link, as GPUs have. Traffic
-# inside a node and traffic between nodes have separate rates in both directions, so the ratio of the two rates can be
-# chosen freely. (In two_nodes.sh, the ranks of a node share a link and memory.)
+# inside a node and traffic between nodes have separate rates, so that their ratio can be chosen freely. A rate holds in
+# each direction. (In two_nodes.sh, the ranks of a node share a link and memory.)
 #
 #   tools/testbed/rank_nodes.sh [--nodes 2] [--ranks 2] [--inter 25mbit] [--intra 200mbit] [--placement 0,0,1,1]
 #                               COMMAND...

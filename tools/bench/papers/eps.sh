@@ -11,11 +11,14 @@
 # on fewer ranks.
 #
 # Speed: measures the forward of a layer like DeepSeek-V2's on two emulated nodes of one rank each
-# (tools/testbed/two_nodes.sh). The layer has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size
-# 512 instead of 5120, and f32. Varies the number of expert groups (PN) and of tokens, with and without fp8 for
-# messages. Compares the best PN by measurement, by the formula and by the simulator. Also measures the combinations of
-# PN, products and wire format of Table 5, groups that do not overlap (Fig. 11), the shares of threads of Table 6 (if a
-# node has several threads), and blocks like Mixtral's (Table 3) and Arctic's (Table 4).
+# (tools/testbed/two_nodes.sh). The layer has 20 experts per rank, top 6 and width 1536 as in Table 5. Unlike in Table
+# 5, the hidden size is 512 instead of 5120, and the dtype is f32. Varies the number of expert groups (PN) and of
+# tokens, with and without fp8 for messages. Compares the best PN by measurement, by the formula and by the simulator.
+# Also measures:
+# - the combinations of PN, products and wire format of Table 5
+# - groups that do not overlap (Fig. 11)
+# - the shares of threads of Table 6, if a node has several threads
+# - blocks like Mixtral's (Table 3) and Arctic's (Table 4)
 #
 #   tools/bench/papers/eps.sh [--rate 200mbit] [--rounds 3] [--tokens '64 256 1024'] [--profile-seconds 40]
 #                             [--threads N] [--pictures FOLDER] [--output FOLDER]
@@ -100,7 +103,8 @@ find_missing "$kept/rows" '' "${layers[@]}"
 table eps "$kept/rows" >"$scratch/tables"
 sed '/^pipeline /d' "$scratch/tables"
 
-# Section 5.2, item 5: fits R(N) = k N + b to the time that groups lose, compared with the largest possible overlap.
+# Section 5.2, item 5: fits R(N) = k N + b to the overhead of N groups, the time that they lose compared with the
+# largest possible overlap.
 grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; do
   case $points in
   *'],['*) ;;
@@ -167,7 +171,8 @@ blocks() {
   has_rows "$kept/blocks" "$layer" || add_whole "$kept/blocks" "${testbed[@]}" "$bench" --token-ranks --block \
     --forward --rounds "$rounds" "${wanted[@]/#/--schedule=}" --layer "$layer"
 }
-# cut_into PN...: sets the array `schedules` to one group and to each PN, each with grouped and with dense products.
+# cut_into PN...: sets the array `schedules`. PN is a number of groups of experts. The array has two schedules for one
+# group, and two for each PN: with grouped products, and with dense products.
 cut_into() {
   local n
   schedules=(pn1:rows=token pn1d:rows=token,gemms=dense)

@@ -65,7 +65,8 @@ function row_name(i, w, s) {
   if (i > 1) return ""
   return w == 0 ? "base" : s == "base" ? "TP+EP" : "PN = " substr(s, 3)
 }
-# Prints a table of times to first token: of the base, and of each schedule of `layout` as the change against the base.
+# Prints a table of times to first token: the seconds of the base, and the change from the base for each schedule of
+# `layout`.
 function ttft_table(title, m, base_layout, layout, prompts, lengths, schedules,    p, t, s, rows, columns, k, i, j, w, b, x) {
   rows = split(prompts, p, " "); columns = split(lengths, t, " "); k = split(schedules, s, " ")
   printf "\n%s: seconds of the base, and changes (paper's change)\n%-10s %7s", title, "", "prompts"

@@ -7,10 +7,10 @@
 #
 #   tools/bench/papers/eps_prefill.sh [--rate 200mbit] [--fast 1600mbit] [--rounds 3] [--output FOLDER]
 #
-# --rate: link between the nodes for DeepSeek-V2's shape, whose experts keep their width. --fast: link for the other
-# models, whose experts are about eight times as narrow as the published ones, so that the ratio of communication to
-# computation stays the same. --output: keeps rows in FOLDER; a later call with the same settings measures only what is
-# missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD.
+# --rate: rate of the link between the nodes for DeepSeek-V2's shape, whose experts keep their width. --fast: rate for
+# the other models. Their experts are about eight times as narrow as the published ones, so the faster link keeps the
+# ratio of communication to computation. --output: keeps rows in FOLDER; a later call with the same settings measures
+# only what is missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -4,7 +4,8 @@
 BEGIN { FS = "\t"; most_e0 = 0.32; most_e1 = 0.03 }  # the bounds of the paper's test
 { read_row() }
 
-# Returns the extra time of N groups in sequence, compared with one group: of communication, or of products.
+# Returns the extra time of n groups in sequence, as a share of the time of one group. `values` has the times of
+# communication or of products.
 function extra(values, c, n,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = values[c, "forward", "cut" n, r] / values[c, "forward", "pn1", r] - 1
   return median(list, rounds)
@@ -20,7 +21,8 @@ function rate_of(c,    r, flops, list) {
   return median(list, rounds)
 }
 function percent(x) { return x == "" ? "-" : sprintf("%+.1f%%", 100 * x) }
-# Returns the least m for which this m and all larger m are in `pays`; "none" if the largest m is not in `pays`.
+# Returns the least number of tokens m from which on `pays` is true for all layers; "none" if `pays` is false for the
+# largest m.
 function from(pays,    i, m) {
   m = "none"
   for (i = layer_count; i >= 1 && pays[i]; i--) m = field(layers[i], "B")

@@ -6,21 +6,22 @@
 # blocks of the input's columns, whose products are summed. Prints the ratio of the two times next to the formula's, and
 # the volumes of section 4.3.
 #
-# Groups: runs the forward of a layer like DeepSeek-V2's (as eps.sh, with random experts) by number of tokens m, on two
-# emulated nodes of one rank each (tools/testbed/two_nodes.sh): undivided, in N groups in sequence, and in N groups that
-# overlap. The groups in sequence give e0 = N S(m/N)/S(m) - 1 of communication and e1 = N G(m/N, E/N)/G(m, E) - 1 of
-# products. Prints whether the two conditions hold, and whether groups save time, as measured and as predicted from a
-# profile of the same testbed. Then prints the least m for which groups save time (the paper's m0), and the least m for
-# which computation limits the products (m1).
+# Groups: runs the forward of a layer like DeepSeek-V2's (as eps.sh, with random experts) with several numbers of tokens
+# m. Runs it undivided, in N groups in sequence, and in N groups that overlap, on two emulated nodes of one rank each
+# (tools/testbed/two_nodes.sh). The groups in sequence give the extra times e0 = N S(m/N)/S(m) - 1 of communication and
+# e1 = N G(m/N, E/N)/G(m, E) - 1 of products. S and G are the paper's times of communication and of products, and E is
+# the number of experts. Prints whether the paper's conditions on e0 and e1 hold. Also prints whether groups save time,
+# as measured and as predicted from a profile of the same testbed. Then prints the least m for which groups save time
+# (the paper's m0), and the least m for which computation limits the products (m1).
 #
 #   tools/bench/papers/eps_range.sh [--rate 200mbit] [--tokens '4 8 16 32 64 128 256 512 1024'] [--groups '2 5']
 #                                   [--rows 4,16,64,256] [--parts 2,4] [--rounds 5] [--profile-seconds 40]
 #                                   [--output FOLDER]
 #
-# --rows: rows of an expert. --parts: N of the products. --output: keeps the profile and the rows there. A later call
-# with the same settings, for example after the first one was killed, measures only what is missing. Takes about three
-# minutes, or half a minute with --tokens '16 256' --groups 2 --rows 16 --rounds 1 --profile-seconds 10. Needs root,
-# iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer;
+# --rows: rows of an expert. --parts: N of the products. --output: keeps the profile and the rows in FOLDER. A later
+# call with the same settings, for example after the first one was killed, measures only what is missing. Takes about
+# three minutes, or half a minute with --tokens '16 256' --groups 2 --rows 16 --rounds 1 --profile-seconds 10. Needs
+# root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer;
 # expert_products in the same folder).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Prints by simulation how much of the all-to-all time of Qwen3-30B-A3B on 16 H100 (recipes/clusters/h100-dgx.yaml) is
 # hidden behind kernels. Compares two layouts, ep 8 inside nodes with two stages, and ep 16 over both nodes. Schedules
-# are: sequence (nothing is hidden), two chunks of tokens, pairs of overlapping micro-batches, and these with one row per
-# token and rank (rows: token). The hidden share is 1 - exposed/all, where all is the exposed time in sequence with the
-# same rows, as means over the stages. Other trainers' best public share for this model and number of GPUs is 37%.
+# are: sequence (nothing is hidden), two chunks of tokens, and pairs of overlapping micro-batches. Each schedule also
+# runs with one row per token and rank (rows: token). The hidden share is 1 - exposed/all. `all` is the exposed time of
+# the sequence with the same rows. Both times are means over the stages. Other trainers' best public share for this
+# model and number of GPUs is 37%.
 #
 #   tools/bench/papers/hidden_exchange.sh [key.path=value ...]
 #
@@ -15,8 +16,8 @@ cd "$(dirname "$0")/../../.."
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 for override in "$@"; do [[ $override == *=* ]] || usage "unknown argument '$override', expected key.path=value"; done
 
-# simulate OVERRIDE...: prints the seconds of a step, the mean exposed seconds of ep over the stages, and "yes" if the
-# layout fits the memory, otherwise the missing GiB.
+# simulate OVERRIDE...: prints the seconds of a step, and the mean over the stages of the exposed seconds of ep. Also
+# prints "yes" if the layout fits the memory, otherwise the missing GiB.
 simulate() {
   "$hexad" simulate recipes/models/qwen3-30b-a3b.yaml --cluster recipes/clusters/h100-dgx.yaml --world 16 --json \
     recompute=norms "$@" >"$scratch/step.json"

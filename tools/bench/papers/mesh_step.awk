@@ -14,8 +14,8 @@ function layout_of(c) { return substr(c, 1, length(c) - length(links_of(c)) - 1)
 function free_of(c) { return layout_of(c) "," free }
 # Returns true if the schedule was measured in the case and on free links.
 function is_compared(c, s) { return (c, s) in measured && (free_of(c), s) in measured }
-# Returns the seconds that a rank's thread waits for `class` on slow links, minus those on free links, as a share of the
-# step.
+# Returns a share of the step: the seconds that a rank's thread waits for `class` in the case, minus those on free
+# links.
 function exposed_of(c, s, class) {
   return (typical(c, s, class "_waited") - typical(free_of(c), s, class "_waited")) / typical(c, s, "step")
 }

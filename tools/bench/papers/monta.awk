@@ -73,9 +73,9 @@ function gatherings_of_o1(c, part) {
 }
 function exchanges(part) { return part == "forward" ? 2 : 1 }
 function baseline_units(c, part) { return exchanges(part) + gatherings_of_baseline(c, part) * gathering(c) }
-# formula() returns the ratio of O1's time to the baseline's: O1 sends 1/t of the bytes between nodes, and gathers.
-# limit() returns the lowest possible ratio of a pipelined schedule, which takes as long as the longer of these two
-# operations. Experts wait for all rows, so dispatch and combine do not overlap.
+# formula() returns the ratio of O1's time to the baseline's: O1 sends 1/t of the bytes between nodes (t is the number
+# of ranks of a node), and gathers. limit() returns the lowest possible ratio of a pipelined schedule, which takes as
+# long as the longer of these two operations. Experts wait for all rows, so dispatch and combine do not overlap.
 function formula(c, part) {
   return (exchanges(part) / ranks_of(c) + gatherings_of_o1(c, part) * gathering(c)) / baseline_units(c, part)
 }
@@ -83,7 +83,7 @@ function limit(c, part) {
   return (part == "forward" ? longer(c, "dispatch") + longer(c, "combine") : longer(c, part)) / baseline_units(c, part)
 }
 function longer(c, part) { return max(1 / ranks_of(c), gatherings_of_o1(c, part) * gathering(c)) }
-# Returns the share of the nominal rates at which the baseline's bytes pass the links.
+# Returns the rate at which the baseline's bytes pass the links, as a share of the links' nominal rates.
 function wire(c, part,    link, unit) {
   split(links_of(c), link, ":")
   unit = 8 * bytes_of(c) * (e - 1) / e / bits(link[1])
@@ -141,8 +141,8 @@ function print_share(what, paper, closed, c, part, way, guess,    x) {
     x == "" ? "-" : error_of(x, ratio(c, part, way))
 }
 
-# Returns the smallest volume from which on `later` wins; an empty text if there is none. It wins at a volume if its
-# best schedule is at least 2% faster than the best schedule of `earlier`.
+# Returns the smallest volume from which on `later` wins; an empty text if there is none. `later` wins at a volume if
+# its best schedule is at least 2% faster than the best schedule of `earlier`.
 function crossover(list, m, part, earlier, later, predicts,    i, c, a, b, from) {
   for (i = m; i >= 1; i--) {
     c = list[i]

@@ -9,8 +9,7 @@
 #
 # First profiles each testbed, predicts all layers from the graphs of all ranks, and prints the hash of the predictions.
 # Then measures. Prints for each combination of links, row of Table 1, part of the pass, t and volume:
-# - the ratios of the times of O1 and of the best schedule to the baseline's in the same round, as medians over the
-#   rounds
+# - the times of O1 and of the best schedule, divided by the baseline's time in the same round (medians over rounds)
 # - the values of the formula
 # - the share of the links' rates that the baseline reaches
 # - the simulator's prediction
@@ -27,7 +26,7 @@
 # inside them. --shared: rate of a node whose ranks share it, measured with --shared-bytes. '' skips --links or
 # --shared. --bytes: volumes I, the bytes of all rows that a rank sends in the baseline. --large: further volumes for
 # the largest t; 8 MB on 16 ranks need about 6 GB of memory. --pictures: writes an SVG of each schedule's pass for the
-# layer that is measured last. --output: keeps profiles, predictions and rows there. A later call with the same
+# layer that is measured last. --output: keeps profiles, predictions and rows in FOLDER. A later call with the same
 # settings, for example after the first one was killed, measures only the layers that are missing. Needs root, iproute2
 # and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail

@@ -4,7 +4,7 @@
 # of a rank, k the number of experts per token, and n the number of micro-batches. S1 to S4 are the strategies that
 # restore activations in backward (schedule.moe.memory_reuse). Prints the speedup over FastMoE (sequential) and
 # FasterMoE (divided by nodes, without its shadowing of experts) by B and n. Also prints:
-# - the share of max(communication, computation) that is reached
+# - max(communication, computation) divided by the time of the best n
 # - Algorithm 1's n compared with the best n
 # - peak bytes compared with equations 5 and 6
 # - the costs of S1 to S4, and the simulator's predictions
@@ -63,7 +63,7 @@ if [ ! -e "$kept/alpha" ]; then
   sed -n '/^speed beside/,/^ *$/p' "$scratch/profile.log" >"$scratch/alpha"
   mv "$scratch/alpha" "$kept/alpha"
 fi
-keep_complete "$kept/rows" $((22 * 2 * rounds)) 5  # 22 schedules, two passes; searches: without strategy, S1 to S4
+keep_complete "$kept/rows" $((22 * 2 * rounds)) 5  # 22 schedules, two passes; 5 searches: without a strategy, S1 to S4
 find_missing "$kept/rows" '' "${texts[@]}"
 echo "measured:  $((${#texts[@]} - ${#missing[@]} / 2)) layers before"
 [ ${#missing[@]} -eq 0 ] || add_rows "$kept/rows" "${testbed[@]}" "$bench" "${args[@]}" "${missing[@]}" \

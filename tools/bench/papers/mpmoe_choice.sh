@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Measures MPMoE's Fig. 15: the costs of the strategies S1 to S4, compared with n = 4 micro-batches that keep their
-# activations, and the strategy that the program chooses (memory_reuse: auto). Trains recipes/steps/mpmoe.yaml, a block
-# of GPT-S, on two emulated nodes of one rank and one core each (tools/testbed/two_nodes.sh), by rate between the nodes
-# and by tokens. In the paper, communication becomes the bottleneck with more GPUs, here with a lower rate. The program
-# predicts the times of all four strategies from a profile of the same testbed, and then tries the strategies in
-# training steps. Prints the extra time of the choice, of the simulator's choice without trials, and of each strategy,
-# compared with the fastest of S1 to S4.
+# Measures MPMoE's Fig. 15: the costs of the strategies S1 to S4, and the strategy that the program chooses
+# (memory_reuse: auto). Costs are relative to n = 4 micro-batches that keep their activations. Trains
+# recipes/steps/mpmoe.yaml, a block of GPT-S, on two emulated nodes of one rank and one core each
+# (tools/testbed/two_nodes.sh). Varies the rate between the nodes and the number of tokens. In the paper, communication
+# becomes the bottleneck with more GPUs, here with a lower rate. The program predicts the times of all four strategies
+# from a profile of the same testbed, and then tries the strategies in training steps. Prints extra times relative to
+# the fastest of S1 to S4: of the choice, of the simulator's choice without trials, and of each strategy.
 #
 #   tools/bench/papers/mpmoe_choice.sh [--rates '800mbit 100mbit'] [--tokens '512 1024'] [--rounds 3] [--trials 20]
 #                                      [--profile-seconds 30] [--output FOLDER]
 #
 # --tokens: tokens of a rank. --trials: number of steps that try the strategies; with fewer than 16, not all are tried.
-# --output: keeps profiles and rows there. A later call with the same settings, for example after the first one was
+# --output: keeps profiles and rows in FOLDER. A later call with the same settings, for example after the first one was
 # killed, measures only what is missing. Takes about five minutes, or half a minute with --rates 200mbit --tokens 256
 # --rounds 1 --trials 16 --profile-seconds 10. Needs root, iproute2 and openmpi-bin (otherwise exits with 77).
 # Environment: HEXAD, BENCH (build/release/bench/train_schedules).

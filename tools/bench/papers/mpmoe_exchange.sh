@@ -9,8 +9,8 @@
 #                                        [--chunks '2 4 8 16'] [--rounds 5] [--profile-seconds 30] [--output FOLDER]
 #
 # --bytes: bytes of all rows of a rank, with 4 KiB a row. --chunks: numbers n of micro-batches. --output: keeps the
-# profile and the rows there. A later call with the same settings, for example after the first one was killed, measures
-# only the layers that are missing. Takes about two minutes, or half a minute with --bytes 1048576 --rounds 2
+# profile and the rows in FOLDER. A later call with the same settings, for example after the first one was killed,
+# measures only the layers that are missing. Takes about two minutes, or half a minute with --bytes 1048576 --rounds 2
 # --profile-seconds 10. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
 # (build/release/bench/moe_layer).
 set -euo pipefail

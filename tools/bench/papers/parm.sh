@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Measures Parm on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh). Takes MoE layers of Table III
-# (parm_layers.awk) and runs them forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints
-# the speedups by (N_MP, N_ESP) next to Table IV, Algorithm 1's choices from collectives that `hexad profile` measured,
-# the simulator's predictions, the shares of communication (Fig. 1), and Fig. 7. Also prints the alpha and beta of these
-# collectives with the errors of the fits (Fig. 6).
+# (parm_layers.awk) and runs them forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints:
+# - the speedups by (N_MP, N_ESP) next to Table IV
+# - Algorithm 1's choices from collectives that `hexad profile` measured
+# - the simulator's predictions
+# - the shares of communication (Fig. 1), and Fig. 7
+# - the alpha and beta of the measured collectives with the errors of the fits (Fig. 6)
 #
 #   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds R]
 #                              [--profile-seconds 60] [--pictures FOLDER] [--output FOLDER]
@@ -12,7 +14,7 @@
 # send padding, as in the paper (capacity_padding), and use f32. s2 returns rows in N_EP x N_ESP = 8 phases (SAA); s2aas
 # is S2 without SAA. --rounds: default 2, or 1 for more than 50 layers, because the table's means are over layers. 36
 # layers take four minutes, 200 a quarter of an hour, all layers more than two hours. --pictures: writes an SVG of each
-# schedule and pass of the last layer. --output: keeps the profile and the rows there. A later call with the same
+# schedule and pass of the last layer. --output: keeps the profile and the rows in FOLDER. A later call with the same
 # settings, for example after the first one was killed, measures only the layers that are missing. Needs root, iproute2
 # and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail

@@ -1,6 +1,6 @@
-# Prints Parm's Fig. 6. For each collective in a cluster file of `hexad profile`, prints the line alpha + beta x that
-# minimizes the sum of the squared errors. Also prints the line's distance from the points. As in Parm's costs, x is the
-# number of f32 elements of the collective. A rank sends a share of these elements.
+# Prints Parm's Fig. 6. Reads a cluster file of `hexad profile`. Prints for each collective the line alpha + beta x with
+# the least sum of squared errors. Also prints the line's distance from the points. As in Parm's costs, x is the number
+# of f32 elements of the collective. A rank sends a share of these elements.
 
 /- operation:/ { operation = $3 }
 /^ *group:/ { group = $2 }

@@ -1,11 +1,12 @@
 # Prints `count` layers of Parm's Table III, each at most once, in an order that `seed` determines. The pairs (N_MP,
 # N_ESP) come in turn, and (4, 4) is the last one. The numbers of layers of two pairs differ by at most one.
 #
-# Each pair has 162 layers: three B, three L, three M/N_ESP, three H/N_ESP and two f. Without the pair (1, 1), for which
-# the schedules have nothing to save, the pairs have 1296 layers, the paper's number. (The paper leaves out layers that
-# exceed the memory of its GPUs, but does not name them. Its table does not have k.) The layers are scaled for 8 ranks:
-# L and H/N_ESP over 32, M/N_ESP over 8, k = 2, one expert for each EP rank. In a layer's text, S is the paper's B
-# (number of sequences), and B is the paper's L (tokens of a sequence).
+# Each pair has 162 layers: three values of each of B, L, M/N_ESP and H/N_ESP, combined with two values of f (the
+# capacity factor). Without the pair (1, 1), for which the schedules have nothing to save, the pairs have 1296 layers,
+# the paper's number. (The paper leaves out layers that exceed the memory of its GPUs, but does not name them. Its table
+# does not have k.) The layers are scaled for 8 ranks: L and H/N_ESP are divided by 32, and M/N_ESP is divided by 8. k
+# is 2, and each EP rank has one expert. In a layer's text, S is the paper's B (number of sequences), and B is the
+# paper's L (tokens of a sequence).
 
 function below(n) {
   random_state = random_state * 16807 % 2147483647

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Measures Parm's four placements (section IV). The placement of an MoE layer's ranks on nodes determines which
-# collectives load each link. Uses one layer, whose 8 ranks are 4 EP ranks x 2 ESP ranks, without tensor parallelism and
-# with N_MP = 2, or layers of Table III. The placements are: (1) on one node; (2) ESP groups within nodes, which is the
-# order of Hexad's own mesh; (3) EP groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8
-# phases) over the DeepSpeed-MoE schedule, measured and predicted, as means over the layers of each (N_MP, N_ESP). Also
-# prints the share of each collective's traffic that leaves the node.
+# collectives load each link. Uses a layer whose 8 ranks are 4 EP ranks x 2 ESP ranks, first without tensor parallelism,
+# then with N_MP = 2. With --layers, uses layers of Table III instead. The placements are: (1) on one node; (2) ESP
+# groups within nodes, which is the order of Hexad's own mesh; (3) EP groups within nodes; (4) neither. Prints the
+# measured and predicted speedups of S1 and S2 (with SAA in 8 phases) over the DeepSpeed-MoE schedule. Speedups are
+# means over the layers of each (N_MP, N_ESP). Also prints the share of each collective's traffic that leaves the node.
 #
 #   tools/bench/papers/parm_placements.sh [--layer M=512,H=256,B=256] [--inter 50mbit] [--intra 400mbit] [--rounds 3]
 #                                         [--profile-seconds 30] [--layers N] [--seed 1] [--output FOLDER]

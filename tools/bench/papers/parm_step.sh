@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures whole steps for Parm's Table V: MoE versions of BERT-Base and GPT-2, scaled as described in
 # recipes/steps/parm-{bert-base,gpt2}.yaml. N_MP = N_ESP = 4, with two experts. Runs on emulated nodes with one link per
-# rank (tools/testbed/rank_nodes.sh). Compares the DeepSpeed-MoE schedule, S1, S2, and the faster one of S1 and S2
-# according to predictions from a profile of the same testbed.
+# rank (tools/testbed/rank_nodes.sh). Compares the DeepSpeed-MoE schedule, S1, S2, and Parm's choice: S1 or S2,
+# whichever is predicted to be faster. The predictions come from a profile of the same testbed.
 #
 #   tools/bench/papers/parm_step.sh [--inter 50mbit] [--intra 400mbit] [--rounds 3] [--models 'bert-base gpt2']
 #                                   [--profile-seconds 30] [--output FOLDER]

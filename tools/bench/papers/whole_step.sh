@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Measures whole training steps of recipes/steps/whole.yaml (tp 2, etp 2, ep 4) on two emulated nodes of four ranks and
-# one core (tools/testbed/two_nodes.sh), at several rates between the nodes. Compares the systems of docs/schedules.md
-# with `auto`. A system is a set of schedule choices of the same program, and `auto` chooses before the rounds. Prints
-# seconds, the shares of all-to-alls and of exposed communication, bytes, and predictions from a profile of the same
-# testbed. Also runs the first system on links that take almost no time, and prints the share of communication in its
-# step.
+# Measures whole training steps of recipes/steps/whole.yaml (tp 2, etp 2, ep 4) at several rates between nodes. Runs on
+# two emulated nodes of four ranks and one core each (tools/testbed/two_nodes.sh). Compares the systems of
+# docs/schedules.md with `auto`. A system is a set of schedule choices of the same program, and `auto` chooses before
+# the rounds. Prints seconds, the shares of all-to-alls and of exposed communication, bytes, and predictions from a
+# profile of the same testbed. Also runs the first system on links that take almost no time, and prints the share of
+# communication in its step.
 #
 # EPS-MoE's two modes have other layouts: D = 4 devices are the ranks of a node, eps-tpep with whole experts (TP+EP) and
 # eps-tptp with parts of experts (TP+TP). Their all-to-alls stay inside nodes. Megatron's system needs shared experts,
 # and is therefore another model. shared-beside is only compared with shared-after, which computes the shared experts
-# afterwards. DeepSpeed-MoE pads the rows of an expert to its capacity, which is another model, too: deepspeed-padded
-# (capacity factor 1.2) is only compared with capacity, which sends rows of tokens alone. `auto` chooses every choice of
-# schedule.moe that may be auto, except memory_reuse, which is none without a limit of memory.
+# afterwards. DeepSpeed-MoE pads the rows of an expert to its capacity, and therefore is another model, too.
+# deepspeed-padded (capacity factor 1.2) is only compared with capacity, which sends no padding. `auto` makes every
+# choice of schedule.moe that may be auto, except memory_reuse, which is none without a limit of memory.
 #
 #   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 24]
 #                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30] [--output FOLDER]
