@@ -12,7 +12,7 @@ set(HEXAD_CUDA_KERNEL_SOURCES
   ${kernels}/attention/attention.cpp ${kernels}/attention/cudnn.cpp ${kernels}/cuda_table.cpp ${kernels}/products/blas.cpp
   ${kernels}/products/grouped.cpp ${kernels}/products/matmul.cpp)
 # Kernels that a C++ compiler can also compile, for the CUDA test double. Each .cu file directly in
-# framework/kernels/cuda is a family. CMake looks for new files before each build.
+# framework/kernels/cuda has one family of kernels. CMake looks for new files before each build.
 file(GLOB cuda_families CONFIGURE_DEPENDS ${kernels}/*.cu)
 set(HEXAD_CUDA_KERNELS
   attention/documents attention/heads_first attention/merge attention/plain_backward attention/plain_forward

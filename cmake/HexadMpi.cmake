@@ -79,7 +79,7 @@ if(HEXAD_MPI_FAMILY STREQUAL "openmpi")
     set(HEXAD_MPIEXEC_NAME mpirun)  # the name that Open MPI's documentation uses
   endif()
   set(HEXAD_MPIEXEC_FLAGS --oversubscribe --bind-to none)
-  # Allows root, because containers run as root by default. Lets waiting ranks yield, because there may be more ranks than
-  # cores.
+  # Allows root, because containers run as root by default. Lets waiting ranks yield, because there may be more ranks
+  # than cores.
   set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 endif()

@@ -23,7 +23,7 @@
 #                         wrote no new checkpoint. The time before a new start doubles with each such start in a row,
 #                         up to 5 minutes [default: 60]
 #   --tries N             number of consecutive starts without a new checkpoint before the script gives up [default: 4:
-#                         the waits between them are longer than distributed.watchdog_seconds by default]
+#                         the waits between 4 starts are together longer than the default distributed.watchdog_seconds]
 #
 # Without --available and --hostfile, the ranks are those of the Slurm job's nodes that answer (SLURM_TASKS_PER_NODE).
 # Outside Slurm, the number of ranks is always MAX. Use `sbatch --no-kill`, because otherwise Slurm ends the job if it

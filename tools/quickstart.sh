@@ -59,8 +59,8 @@ step 'training'
 if [ -f "$done_stamp" ] && [ -f "$run/report.html" ] && sha256sum --check --status "$done_stamp"; then
   echo "$run is complete, nothing to do"
 else
-  # btl_vader_single_copy_mechanism is none, because containers often do not allow processes to read each other's memory.
-  # odls_base_sigkill_timeout is the time in seconds from Ctrl-C to SIGTERM, and from SIGTERM to SIGKILL.
+  # btl_vader_single_copy_mechanism is none, because containers often do not allow processes to read each other's
+  # memory. odls_base_sigkill_timeout is the time in seconds from Ctrl-C to SIGTERM, and from SIGTERM to SIGKILL.
   set_launcher 2 btl_vader_single_copy_mechanism none odls_base_sigkill_timeout 5
   "${mpi[@]}" "$hexad" train "$recipe" parallel.ep=2 run.dir="$run"
   sha256sum "$recipe" "$data/summary.json" >"$done_stamp"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests of the batch scripts of recipes/slurm with a fake Slurm: the commands that they start, and the cases in which they
-# requeue the job.
+# Tests of the batch scripts of recipes/slurm with a fake Slurm: the commands that they start, and the cases in which
+# they requeue the job.
 . "$(dirname "$0")/cli.sh"
 
 scripts=$CLI_TESTS/../../recipes/slurm

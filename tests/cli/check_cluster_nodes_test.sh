@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `hexad check-cluster` on emulated nodes with a slow link, and with file systems that are stale or not shared; `hexad train`
-# with a run directory that is not shared. Skipped (77) if network namespaces cannot be made.
+# `hexad check-cluster` on emulated nodes with a slow link, and with file systems that are stale or not shared; `hexad
+# train` with a run directory that is not shared. Skipped (77) if network namespaces cannot be made.
 . "$(dirname "$0")/cli.sh"
 
 nodes=$CLI_TESTS/../../tools/testbed/two_nodes.sh

@@ -19,8 +19,8 @@ prepared() {
   expect 0 prepare 0.1 bytes
 }
 
-# `damaged NAME TEXT...`: expects training on the dataset to end with exit code 3 before the first step. The message must
-# contain the file's NAME and the texts.
+# `damaged NAME TEXT...`: expects training on the dataset to end with exit code 3 before the first step. The message
+# must contain the file's NAME and the texts.
 damaged() {
   expect 3 train
   expect_text err "$@"
@@ -115,7 +115,8 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 3 train train.steps=8
 }
 
-# The order of data of a run cannot change. With `data.shuffle: auto`, the default, a resumed run keeps its earlier order.
+# The order of data of a run cannot change. With `data.shuffle: auto`, the default, a resumed run keeps its earlier
+# order.
 test_run_keeps_the_order_of_its_data() {
   prepared
   expect 0 train run.dir=whole optim.schedule=constant data.shuffle=documents

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tools/elastic.sh on three emulated nodes, one of which is killed twice. Skipped (77) if network namespaces cannot be made.
+# tools/elastic.sh on three emulated nodes, one of which is killed twice. Skipped (77) if network namespaces cannot be
+# made.
 . "$(dirname "$0")/cli.sh"
 
 testbed=$(realpath "$CLI_TESTS/../../tools/testbed/mortal_nodes.sh")
@@ -8,7 +9,7 @@ elastic=$CLI_TESTS/../../tools/elastic.sh
 
 # `passes STEP`: true once the run has passed the step.
 passes() { [ -f run/metrics.jsonl ] && [ "$(losses run | tail -1 | cut -d' ' -f1)" -gt "$1" ] 2>/dev/null; }
-# `starts TEXT`: true once the script has printed TEXT and the run has resumed after that.
+# `starts TEXT`: true once the script has printed TEXT and the run has then resumed.
 starts() { grep -qF -- "$1" err && grep -qF "resumed from run/checkpoints" <(sed -n "/$1/,\$p" err); }
 last_step() { losses run | tail -1 | cut -d' ' -f1; }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training on the emulated device and on the CPU gives bitwise equal results, although the device's queues are delayed at
-# random.
+# Training on the emulated device and on the CPU gives bitwise equal results, although the device's queues are delayed
+# at random.
 . "$(dirname "$0")/cli.sh"
 
 # `on DEVICE NAME key=value...`: trains three steps on DEVICE, and writes their losses and norms to NAME.DEVICE.txt.

@@ -5,8 +5,8 @@
 job=(train tiny.yaml parallel.ep=2 optim.schedule=constant)
 endless=("${job[@]}" train.steps=1000000 checkpoint.every=20)
 
-# Starts an endless job in the background, and waits for 45 steps. Sets $launcher, $rank0 and $rank1 to the process ids of
-# the launcher and the ranks.
+# Starts an endless job in the background, and waits for 45 steps. Sets $launcher, $rank0 and $rank1 to the process ids
+# of the launcher and the ranks.
 start() {
   "${launch[@]}" -np 2 "$HEXAD" "${endless[@]}" "$@" >out 2>err &
   launcher=$!
@@ -14,8 +14,8 @@ start() {
   rank0=$(process_of 0) rank1=$(process_of 1)
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
-# Expects the launcher and both ranks to end within ten seconds after $1, a value of $SECONDS. Sets $code to the launcher's
-# exit code.
+# Expects the launcher and both ranks to end within ten seconds after $1, a value of $SECONDS. Sets $code to the
+# launcher's exit code.
 expect_gone_after() {
   code=0
   wait "$launcher" || code=$?

@@ -45,7 +45,7 @@ test_rows_of_tokens_have_only_listed_reads() {
   expect 0 ranks 2 train "$root/recipes/verify-moe.yaml" "${small[@]}" parallel.ep=2 schedule.moe.rows=token
   expect_listed run 'routing: ids'
 }
-# A step after an evaluation, a save and a replica check reads what every other step reads.
+# A step after an evaluation, a save and a replica check has the same reads as all other steps.
 test_step_counts_only_its_own_reads() {
   local tiny=(train tiny.yaml train.steps=3 data.synthetic=false data.dataset=data model.vocab=0)
   local disturbed=(train.eval_every=1 train.eval_sequences=5 checkpoint.every=1 distributed.replica_check_every=1)

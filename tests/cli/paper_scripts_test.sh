@@ -29,8 +29,8 @@ STAND_IN
 }
 
 # `make_bench FAILING`: makes a fake moe_layer. Each line of the file `times.txt` has a schedule (SCHEDULE or
-# LAYER:SCHEDULE) and four times in seconds. They are the times of a pass, of its communication and of its computation, and
-# the predicted time of the pass. The start with the number FAILING ends in the middle of its second layer.
+# LAYER:SCHEDULE) and four times in seconds. They are the times of a pass, of its communication and of its computation,
+# and the predicted time of the pass. The start with the number FAILING ends in the middle of its second layer.
 make_bench() {
   cat >bench <<STAND_IN
 #!/bin/bash
@@ -299,8 +299,8 @@ test_mpmoe_prints_memory_by_part() {
   expect_text err "has rows of other settings"
 }
 
-# The fake train_schedules chooses S2. Of the strategies S1 to S4, S1 is the fastest at 800 Mbit/s, and S2 is the fastest
-# at 100 Mbit/s. The third start fails.
+# The fake train_schedules chooses S2. Of the strategies S1 to S4, S1 is the fastest at 800 Mbit/s, and S2 is the
+# fastest at 100 Mbit/s. The third start fails.
 test_mpmoe_compares_the_choice_with_each_strategy() {
   copy_scripts
   cat >bench <<'STAND_IN'
@@ -370,7 +370,8 @@ test_eps_shows_where_groups_pay() {
   expect 0 range
   expect_equal "$(starts)" " 1 products 1 profiled 2 started "
   expect_equal "$(stored | wc -l)" 28
-  # Products of 20 experts with 16 rows each take 0.2 s undivided, 0.25 s divided by experts and 0.5 s divided by columns.
+  # Products of 20 experts with 16 rows each take 0.2 s undivided, 0.25 s divided by experts and 0.5 s divided by
+  # columns.
   expect_equal "$(awk '$1 == 2 && $2 == 16 && NF == 10 { print $3, $4, $5, $7, $8, $10 }' out)" "0.20000 0.25000 0.50000 0.800 2.000 1.030"
   expect_equal "$(awk '$1 == 2 && NF == 15 { print $2, $3, $4, $9, $10, $12, $13, $15 }' out)" \
     "8 0.20 0.10 no no +20.0% +20.0% 12%

@@ -70,8 +70,8 @@ test_parm_prints_its_stored_rows() {
   [ "$(layers_of_figure 'Fig. 7,')" -eq 20 ] || failed "the layers of Fig. 7 do not add up to 20: $(grep ' layers' out)"
 }
 
-# The points of the first collective are on the line 1e-3 s + 4e-9 s per element. The points of the second collective are
-# not on a line. The third collective has a single point.
+# The points of the first collective are on the line 1e-3 s + 4e-9 s per element. The points of the second collective
+# are not on a line. The third collective has a single point.
 test_alpha_and_beta_are_fitted_with_their_errors() {
   cat >cluster.yaml <<'YAML'
 links:

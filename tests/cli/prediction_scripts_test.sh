@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests tools/bench/predicted_steps.sh and exhaustive_plans.sh: their predictions, and their tables of made-up measurements.
-# Tests the seconds and peaks that they read from a run, and their refusals of wrong options. Also tests that papers/parm.sh and
-# papers/parm_placements.sh refuse to measure more layers than the paper's Table III has.
+# Tests tools/bench/predicted_steps.sh and exhaustive_plans.sh: their predictions, and their tables of made-up
+# measurements. Tests the seconds and peaks that they read from a run, and their refusals of wrong options. Also tests
+# that papers/parm.sh and papers/parm_placements.sh refuse to measure more layers than the paper's Table III has.
 . "$(dirname "$0")/cli.sh"
 export HEXAD
 

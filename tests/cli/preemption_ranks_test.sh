@@ -5,9 +5,9 @@
 steps=300
 recipe=(train tiny.yaml train.steps=$steps checkpoint.every=0 parallel.ep=2)
 
-# `interrupt SIGNAL KEY=VALUE...`: starts a job in the background, and sends mpirun the signal once three steps are recorded.
-# Sets $code to mpirun's exit code. Open MPI forwards SIGUSR1 immediately. Open MPI forwards SIGTERM after a delay, here one
-# second, and then gives the ranks the same time to save.
+# `interrupt SIGNAL KEY=VALUE...`: starts a job in the background, and sends mpirun the signal once three steps are
+# recorded. Sets $code to mpirun's exit code. Open MPI forwards SIGUSR1 immediately. Open MPI forwards SIGTERM after a
+# delay, here one second, and then gives the ranks the same time to save.
 interrupt() {
   local pid
   env --default-signal=INT "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
@@ -28,9 +28,9 @@ test_sigusr1_to_mpirun_saves_and_the_resumed_run_ends_with_the_same_bytes() {
   expect_same_weights run uninterrupted $steps
 }
 
-# `saves_on SIGNAL`: expects a run to save after mpirun gets the signal. After the signal, mpirun stops reading the ranks'
-# output and ends with its own exit code. On Ctrl-C, the ranks only get SIGTERM, because they are not in the terminal's
-# foreground.
+# `saves_on SIGNAL`: expects a run to save after mpirun gets the signal. After the signal, mpirun stops reading the
+# ranks' output and ends with its own exit code. On Ctrl-C, the ranks only get SIGTERM, because they are not in the
+# terminal's foreground.
 saves_on() {
   interrupt "$1" train.steps=1000000
   expect_equal "$code" 1

@@ -6,8 +6,8 @@
 steps=1000
 train() { "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@"; }
 
-# `interrupt SIGNAL KEY=VALUE...`: starts a run in the background, and sends it the signal once three steps are recorded.
-# Sets $code to the exit code of the run.
+# `interrupt SIGNAL KEY=VALUE...`: starts a run in the background, and sends it the signal once three steps are
+# recorded. Sets $code to the exit code of the run.
 interrupt() {
   local signal=$1 pid
   shift

@@ -25,8 +25,8 @@ bytes_per_second() {
   awk -v wanted="$1 $2" '/operation:/ {operation = $3} /group:/ {group = $2}
     /points:/ && operation " " group == wanted {n = split($0, p, /[][, ]+/); printf "%d\n", p[n - 2] / p[n - 1]}' c.yaml
 }
-# `expect_rate OPERATION GROUP BYTES_PER_SECOND`: expects 50% to 106% of the link's speed. The link's initial burst makes the
-# operation faster, and a busy machine makes it slower.
+# `expect_rate OPERATION GROUP BYTES_PER_SECOND`: expects 50% to 106% of the link's speed. The link's initial burst
+# makes the operation faster, and a busy machine makes it slower.
 expect_rate() {
   local measured
   measured=$(bytes_per_second "$1" "$2")

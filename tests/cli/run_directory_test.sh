@@ -15,8 +15,8 @@ test_second_job_in_one_run_directory_is_refused_with_host_and_process() {
   expect 0 "$HEXAD" train tiny.yaml
 }
 
-# Renews the lock file like a host on which file locks have no effect. Overwrites the file in place, because the run may read
-# the file at any time.
+# Renews the lock file like a host on which file locks have no effect. Overwrites the file in place, because the run may
+# read the file at any time.
 renew_as_another_host() {
   local beat
   for ((beat = 1; ; beat++)); do

@@ -80,8 +80,8 @@ S
   expect_equal "$(states finished)" 2
 }
 
-# Runs the experiment's points of one rank, two at once. If the machine has too few cores for this, expects a refusal with
-# this reason and returns false.
+# Runs the experiment's points of one rank, two at once. If the machine has too few cores for this, expects a refusal
+# with this reason and returns false.
 two_cores_are_there() {
   "$HEXAD" scale e.yaml ranks=[1] >out 2>err && return 0
   code=$?

@@ -2,8 +2,8 @@
 # Ctrl-C and SIGTERM end `bench`, `eval` and `prepare` immediately. preemption_test.sh tests `train`, which saves first.
 . "$(dirname "$0")/cli.sh"
 
-# `dies_of SIGNAL CONDITION -- COMMAND...`: starts the command, and sends the signal once the condition holds. Expects the
-# command to die of the signal.
+# `dies_of SIGNAL CONDITION -- COMMAND...`: starts the command, and sends the signal once the condition holds. Expects
+# the command to die of the signal.
 dies_of() {
   local signal=$1 condition=$2 pid
   shift 3

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `hexad simulate --paper` evaluates the closed forms of four papers. It reads YAML with the symbols of a paper and prints
-# JSON.
+# `hexad simulate --paper` evaluates the closed forms of four papers. It reads YAML with the symbols of a paper and
+# prints JSON.
 . "$(dirname "$0")/cli.sh"
 recipes=$(realpath "$CLI_TESTS/../../recipes/papers")
 

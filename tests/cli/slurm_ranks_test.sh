@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Slurm on two emulated nodes: signals, time limits, requeued jobs, srun without PMIx, a lost node. Skipped (77) if Slurm
-# (tools/install-dependencies.sh --slurm) or network namespaces are missing.
+# Slurm on two emulated nodes: signals, time limits, requeued jobs, srun without PMIx, a lost node. Skipped (77) if
+# Slurm (tools/install-dependencies.sh --slurm) or network namespaces are missing.
 . "$(dirname "$0")/cli.sh"
 
 if [ -z "${SLURM_TESTBED_STATE:-}" ]; then
@@ -42,8 +42,8 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
-# `submit_mpirun RUN OVERRIDE...`: like submit, with a script in which mpirun replaces the shell. mpirun gives its ranks 5 s
-# to save.
+# `submit_mpirun RUN OVERRIDE...`: like submit, with a script in which mpirun replaces the shell. mpirun gives its ranks
+# 5 s to save.
 submit_mpirun() {
   cat >mpirun.sh <<J
 #!/bin/bash

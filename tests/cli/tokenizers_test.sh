@@ -2,8 +2,8 @@
 # Tokenizers of other programs, from the text to the model.
 . "$(dirname "$0")/cli.sh"
 
-# Writes a tokenizer.json: ids 0 to 255 are the bytes as <0x00> to <0xFF>, followed by `<s>`, `</s>`, `t`, `h`, `e`, `th`
-# and `the`.
+# Writes a tokenizer.json: ids 0 to 255 are the bytes as <0x00> to <0xFF>, followed by `<s>`, `</s>`, `t`, `h`, `e`,
+# `th` and `the`.
 make_tokenizer() {
   local b vocab=""
   for b in $(seq 0 255); do vocab+="\"$(printf '<0x%02X>' "$b")\": $b, "; done

@@ -84,8 +84,8 @@ for_each_line() {
   done
 }
 
-# Compares the pages with the table. Prints each line of a page without an entry, and each entry without a line. Returns 1
-# if there are any.
+# Compares the pages with the table. Prints each line of a page without an entry, and each entry without a line. Returns
+# 1 if there are any.
 check_command_table() {
   local entry problems=()
   declare -A seen=()

@@ -20,7 +20,7 @@ apply() { patch --strip=1 --fuzz=0 --quiet <"../diff-$1" || failed "diff $1 of t
 configure() { cmake --preset release >../configure.log 2>&1 || failed "CMake failed: $(cat ../configure.log)"; }
 build() { cmake --build --preset release --target test_kernels_parity test_kernels_emulated >../build.log 2>&1; }
 
-# With the contract and its case, everything compiles, and the linker names the missing functions.
+# After the diffs of the contract and its test case, everything compiles, and the linker names the missing functions.
 apply 1 && apply 2
 configure
 build && failed 'the linker does not report the missing functions'

@@ -40,8 +40,8 @@ take_only() {
   done
 }
 
-# take_steps OPTION...: sets $rounds, $steps and $core to the values of the options --rounds, --steps and --core. Without
-# an option, the variable keeps its value.
+# take_steps OPTION...: sets $rounds, $steps and $core to the values of the options --rounds, --steps and --core.
+# Without an option, the variable keeps its value.
 take_steps() {
   while [ $# -gt 0 ]; do
     case $1 in
@@ -68,7 +68,8 @@ processor() { echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1
 load() { cut -d' ' -f1-3 /proc/loadavg; }
 
 # number KEY FILE: prints the number that follows "KEY": in each line of FILE. If "KEY": occurs several times in a line,
-# prints the last number. Skips values that are not numbers, such as the list of the ranks' step_seconds in metrics.jsonl.
+# prints the last number. Skips values that are not numbers, such as the list of the ranks' step_seconds in
+# metrics.jsonl.
 number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
 # launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, even if it has fewer cores. Prints the

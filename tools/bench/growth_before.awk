@@ -2,7 +2,7 @@
 # of that commit. As in the rows of scale_growth, messages are counted in both directions. An agreement sent a message
 # to every other rank. Each function returns "" if the cost is not known.
 #
-#   mesh and groups         13 groups were agreed on by all ranks, with 24 bytes each
+#   mesh and groups         all ranks agreed on 13 groups, with 24 bytes for each group
 #   control of a step       8 agreements: a barrier, 6 reductions of 8 bytes, and an all-gather of 20 numbers of each rank
 #   comparison of replicas  one reduction, and an all-gather of two digests of each of 1000 parameters and their number
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures how the costs of one rank grow with the number of ranks of the job, without the other ranks. Prints a table
-# for each activity: messages of the rank, bytes of these messages, memory, milliseconds. growth_before.awk has costs of
-# an older version, whose agreements did not use trees. The columns "before" show these costs where they are known. Also
-# plots the messages before and now.
+# Measures how the costs of one rank grow with the number of ranks of the job. The other ranks do not run. Prints a
+# table for each activity: messages of the rank, bytes of these messages, memory, milliseconds. growth_before.awk has
+# costs of an older version, whose agreements did not use trees. The columns "before" show these costs where they are
+# known. Also plots the messages before and now.
 #
 #   tools/bench/scale_growth.sh [--svg FILE] [RANKS...]
 #

@@ -10,7 +10,7 @@
 # in which the program chose a schedule. A case is RECIPE@RATE: a recipe of recipes/steps, and the rate of a node's
 # link. The links of monta and parm-* are per rank, RECIPE@INTER:INTRA. --trials: number of steps that try schedules; a
 # run has twice as many steps. --output: keeps profiles and rows in FOLDER. A later call with the same settings, for
-# example after the first one was killed, runs only the cases that are missing. The first form needs root, iproute2 and
+# example after the first call was killed, runs only the cases that are missing. The first form needs root, iproute2 and
 # openmpi-bin (otherwise exits with 77). Environment: HEXAD.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../../.." && pwd)

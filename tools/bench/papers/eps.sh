@@ -25,7 +25,7 @@
 #
 # --threads: threads of a rank for Table 6; default: half of this machine's cores. --pictures: writes an SVG of each
 # schedule and pass for the number of tokens that is measured last. --output: keeps profiles and rows in FOLDER. A later
-# call with the same settings, for example after the first one was killed, measures only what is missing. Needs root,
+# call with the same settings, for example after the first call was killed, measures only the missing rows. Needs root,
 # iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer;
 # expert_products in the same folder).
 set -euo pipefail

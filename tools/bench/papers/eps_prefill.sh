@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Measures EPS-MoE's Tables 1 to 4, scaled: time to first token and tokens per second of prefill. The models are like
 # DeepSeek-V2 (attention DP, experts EP), Mixtral and DBRX (attention TP; experts TP, or EP in groups) and Arctic
-# (attention DP, a dense MLP parallel to the experts). Uses the recipes recipes/steps/eps-*.yaml, which say what was
-# scaled, on two emulated nodes of one rank each (tools/testbed/two_nodes.sh). Also measures chunked prefill of the
-# longest prompts of DeepSeek-V2's shape. Prints each table next to the paper's, and the rows.
+# (attention DP, a dense MLP parallel to the experts). Uses the recipes recipes/steps/eps-*.yaml, whose comments
+# describe the scaling, on two emulated nodes of one rank each (tools/testbed/two_nodes.sh). Also measures chunked
+# prefill of the longest prompts of DeepSeek-V2's shape. Prints each table next to the paper's, and the rows.
 #
 #   tools/bench/papers/eps_prefill.sh [--rate 200mbit] [--fast 1600mbit] [--rounds 3] [--output FOLDER]
 #
 # --rate: rate of the link between the nodes for DeepSeek-V2's shape, whose experts keep their width. --fast: rate for
 # the other models. Their experts are about eight times as narrow as the published ones, so the faster link keeps the
 # ratio of communication to computation. --output: keeps rows in FOLDER; a later call with the same settings measures
-# only what is missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD.
+# only the missing rows. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -19,7 +19,7 @@
 #                                   [--output FOLDER]
 #
 # --rows: rows of an expert. --parts: N of the products. --output: keeps the profile and the rows in FOLDER. A later
-# call with the same settings, for example after the first one was killed, measures only what is missing. Takes about
+# call with the same settings, for example after the first call was killed, measures only the missing rows. Takes about
 # three minutes, or half a minute with --tokens '16 256' --groups 2 --rows 16 --rounds 1 --profile-seconds 10. Needs
 # root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer;
 # expert_products in the same folder).

@@ -5,7 +5,7 @@
 #
 #   tools/bench/papers/errors.sh FOLDER...
 #
-# A row of the table is named after its folder. Passes are of moe_layer (forward or backward of a layer), layers are both
+# A row of the table is named after its folder. "passes": forward or backward of a layer in moe_layer. "layers": both
 # passes of a layer in training steps. Exits with 2 if a folder has no prediction.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,5 +1,5 @@
-# Prints a table of errors. Input, tab-separated: script, kind of error, error; rows of a script and kind are adjacent and
-# ascending, so that quantile() need not sort them.
+# Prints a table of errors. Input, tab-separated: script, kind of error, error; rows of a script and kind are adjacent
+# and ascending, so that quantile() need not sort them.
 
 BEGIN {
   FS = "\t"

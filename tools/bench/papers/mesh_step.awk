@@ -1,6 +1,6 @@
-# Prints the tables of tools/bench/papers/mesh_step.sh from the rows of train_schedules. A case is a layout on slow links
-# or on free links; the links are its last part. A schedule that was not measured on both links has "-" in place of
-# values. Variables: rate and free (names of the links), bits (bits per second of a slow link).
+# Prints the tables of tools/bench/papers/mesh_step.sh from the rows of train_schedules. A case is a layout on slow
+# links or on free links; the links are its last part. A schedule that was not measured on both links has "-" in place
+# of values. Variables: rate and free (names of the links), bits (bits per second of a slow link).
 
 { read_step() }
 $2 != "chosen" { measured[$1, $3] = 1 }

@@ -12,7 +12,7 @@
 #
 # --rate: rate of every rank's link, also inside its node. --experts: values of ep, --zero: levels of ZeRO; several
 # values are separated by spaces. --output: keeps rows in FOLDER. A later call with the same settings, for example after
-# the first one was killed, measures only the cases that are missing. Needs root, iproute2 and openmpi-bin (otherwise
+# the first call was killed, measures only the cases that are missing. Needs root, iproute2 and openmpi-bin (otherwise
 # exits with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

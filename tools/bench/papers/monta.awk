@@ -62,11 +62,11 @@ function gathering(c,    link) {
   split(links_of(c), link, ":")
   return link[2] == "memory" ? 0 : (ranks_of(c) - 1) / ranks_of(c) * e / (e - 1) * bits(link[1]) / bits(link[2])
 }
-# Returns the number of gatherings of the baseline. In row 2, the baseline sums results by an all-reduce, which counts
-# as two gatherings.
+# Returns the number of gatherings of the baseline. In row 2 of Table 1, the baseline sums results by an all-reduce,
+# which counts as two gatherings.
 function gatherings_of_baseline(c, part) { return row_of(c) == 2 && part != "dispatch" ? 2 : 0 }
-# Returns the number of gatherings of O1. Row 1 gathers results. Row 2 also gathers the rows that arrive, and sums
-# results by a reduce-scatter before the return.
+# Returns the number of gatherings of O1. In row 1 of Table 1, O1 gathers results. In row 2, O1 also gathers the tokens
+# that arrive, and sums results by a reduce-scatter before they return.
 function gatherings_of_o1(c, part) {
   if (row_of(c) == 1) return part == "dispatch" ? 0 : 1
   return part == "dispatch" ? 1 : part == "combine" ? 2 : 3

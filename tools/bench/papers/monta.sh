@@ -4,7 +4,7 @@
 # layouts of Table 1. In row 1, each tensor-parallel rank has whole experts. In row 2, the ranks of a node share the
 # width of an expert. In both rows, tensor-parallel ranks are inside nodes and experts are across nodes. In row 1, this
 # needs parallel.order. Runs on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh), with several ratios
-# between the rates inside nodes and between them. Also runs on nodes whose ranks share a link and memory
+# of the rate inside nodes to the rate between nodes. Also runs on nodes whose ranks share a link and memory
 # (two_nodes.sh).
 #
 # First profiles each testbed, predicts all layers from the graphs of all ranks, and prints the hash of the predictions.
@@ -27,7 +27,7 @@
 # --shared. --bytes: volumes I, the bytes of all rows that a rank sends in the baseline. --large: further volumes for
 # the largest t; 8 MB on 16 ranks need about 6 GB of memory. --pictures: writes an SVG of each schedule's pass for the
 # layer that is measured last. --output: keeps profiles, predictions and rows in FOLDER. A later call with the same
-# settings, for example after the first one was killed, measures only the layers that are missing. Needs root, iproute2
+# settings, for example after the first call was killed, measures only the layers that are missing. Needs root, iproute2
 # and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

@@ -15,9 +15,9 @@
 #
 # --layers: M,H,B. --pictures: writes an SVG of each schedule and pass of the layer that is measured last, the
 # measurement above the prediction. --output: keeps the profile and the rows in FOLDER. A later call with the same
-# settings, for example after the first one was killed, measures only the layers that are missing; Algorithm 1 then does
-# not know the earlier layers, and may measure more. Needs root, iproute2 and openmpi-bin (otherwise exits with 77).
-# Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# settings, for example after the first call was killed, measures only the layers that are missing; Algorithm 1 then
+# does not know the earlier layers, and may measure more. Needs root, iproute2 and openmpi-bin (otherwise exits with
+# 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

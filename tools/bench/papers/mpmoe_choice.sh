@@ -11,8 +11,8 @@
 #                                      [--profile-seconds 30] [--output FOLDER]
 #
 # --tokens: tokens of a rank. --trials: number of steps that try the strategies; with fewer than 16, not all are tried.
-# --output: keeps profiles and rows in FOLDER. A later call with the same settings, for example after the first one was
-# killed, measures only what is missing. Takes about five minutes, or half a minute with --rates 200mbit --tokens 256
+# --output: keeps profiles and rows in FOLDER. A later call with the same settings, for example after the first call was
+# killed, measures only the missing rows. Takes about five minutes, or half a minute with --rates 200mbit --tokens 256
 # --rounds 1 --trials 16 --profile-seconds 10. Needs root, iproute2 and openmpi-bin (otherwise exits with 77).
 # Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail

@@ -3,13 +3,14 @@
 # the experts and results back. MPMoE divides the tokens into n micro-batches. FasterMoE divides the all-to-all by nodes
 # into as many parts as there are nodes. Parts do not overlap anything (overlap: none), and experts are narrow, so that
 # communication takes the same time as alone. Runs on emulated nodes of one rank each (tools/testbed/two_nodes.sh), with
-# one expert per rank and k = 1, by volume. Predicts each layer from a profile of the same testbed before measuring it.
+# one expert per rank and one expert per token (k = 1), for several volumes. Predicts each layer from a profile of the
+# same testbed before measuring it.
 #
 #   tools/bench/papers/mpmoe_exchange.sh [--nodes 4] [--rate 200mbit] [--bytes 65536,262144,1048576,4194304]
 #                                        [--chunks '2 4 8 16'] [--rounds 5] [--profile-seconds 30] [--output FOLDER]
 #
 # --bytes: bytes of all rows of a rank, with 4 KiB a row. --chunks: numbers n of micro-batches. --output: keeps the
-# profile and the rows in FOLDER. A later call with the same settings, for example after the first one was killed,
+# profile and the rows in FOLDER. A later call with the same settings, for example after the first call was killed,
 # measures only the layers that are missing. Takes about two minutes, or half a minute with --bytes 1048576 --rounds 2
 # --profile-seconds 10. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
 # (build/release/bench/moe_layer).

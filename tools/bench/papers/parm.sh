@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures Parm on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh). Takes MoE layers of Table III
 # (parm_layers.awk) and runs them forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints:
-# - the speedups by (N_MP, N_ESP) next to Table IV
+# - the speedups by (N_MP, N_ESP), which are tp and etp, next to Table IV
 # - Algorithm 1's choices from collectives that `hexad profile` measured
 # - the simulator's predictions
 # - the shares of communication (Fig. 1), and Fig. 7
@@ -15,7 +15,7 @@
 # is S2 without SAA. --rounds: default 2, or 1 for more than 50 layers, because the table's means are over layers. 36
 # layers take four minutes, 200 a quarter of an hour, all layers more than two hours. --pictures: writes an SVG of each
 # schedule and pass of the last layer. --output: keeps the profile and the rows in FOLDER. A later call with the same
-# settings, for example after the first one was killed, measures only the layers that are missing. Needs root, iproute2
+# settings, for example after the first call was killed, measures only the layers that are missing. Needs root, iproute2
 # and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

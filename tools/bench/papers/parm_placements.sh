@@ -11,7 +11,7 @@
 #
 # --layer: hidden size, width of an expert, tokens of a data-parallel rank. --layers: measures N layers of Table III
 # instead (at most 1296), chosen as in parm.sh and with padding. --output: keeps profiles and rows in FOLDER; a later
-# call with the same settings, for example after the first one was killed, measures only what is missing. Needs root,
+# call with the same settings, for example after the first call was killed, measures only the missing rows. Needs root,
 # iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

@@ -8,7 +8,7 @@
 #                                   [--profile-seconds 30] [--output FOLDER]
 #
 # Runs on 2 nodes of 4 ranks. --output: keeps the profile and the rows in FOLDER. A later call with the same settings,
-# for example after the first one was killed, measures only the models that are missing. Needs root, iproute2 and
+# for example after the first call was killed, measures only the models that are missing. Needs root, iproute2 and
 # openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

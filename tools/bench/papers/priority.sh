@@ -11,10 +11,10 @@
 #
 # --bytes: bytes that a rank sends in the measured operation. --others: bytes in each of the other operations.
 # --low-window: maximum bytes in flight in each direction for each class of lower priority; several values give several
-# tables.
-# --runs: number of training runs with priorities, and without them; 0: none. --output: keeps rows in FOLDER. A later
-# call with the same settings, for example after the first one was killed, measures only what is missing. Needs root,
-# iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/comm_priority).
+# tables. --runs: number of training runs with priorities, and without them; 0: none. --output: keeps rows in FOLDER. A
+# later call with the same settings, for example after the first call was killed, measures only the missing rows. Needs
+# root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
+# (build/release/bench/comm_priority).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -1,5 +1,5 @@
-# Functions that read rows of moe_layer and compute values for the tables. Medians are over rounds. Ratios compare
-# values of the same round.
+# Functions that read rows of moe_layer and compute values for the tables. Parameters: c is a layer, s is a schedule, r
+# is a round. Medians are over rounds. Ratios compare values of the same round.
 
 $1 == "run" { next }  # a line that describes the run of the following rows
 

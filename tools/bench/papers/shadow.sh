@@ -2,15 +2,15 @@
 # Measures shadows of hot experts (schedule.moe.hot_experts: shadow), FasterMoE's remedy for skewed routing. Uses one
 # layer on 2 nodes of 4 ranks each, with 2 experts per rank. Tokens choose experts with probabilities of Zipf's law.
 # Compares a step with and without shadows, both whole and in chunks, for each exponent and number of tokens. Prints
-# speedups, measured and predicted, and the bytes that a rank sends. Exponent 0 has no hot experts: its speedup shows
-# what the decision costs.
+# speedups, measured and predicted, and the bytes that a rank sends. Exponent 0 has no hot experts, so its speedup shows
+# the cost of the decision.
 #
 #   tools/bench/papers/shadow.sh [--layer M=512,H=128] [--tokens '256 1024'] [--exponents '0 0.8 1.2'] [--inter 50mbit]
 #                                [--intra 400mbit] [--rounds 3] [--profile-seconds 30] [--output FOLDER]
 #
 # --layer: hidden size and width of an expert; --tokens: tokens of a rank. --output: keeps the profile and the rows in
-# FOLDER. A later call with the same settings, for example after the first one was killed, measures only the layers that
-# are missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
+# FOLDER. A later call with the same settings, for example after the first call was killed, measures only the layers
+# that are missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
 # (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

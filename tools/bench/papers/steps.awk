@@ -1,5 +1,6 @@
 # Functions that read rows of train_schedules and compute values for the tables of whole steps. Each row begins with a
-# case. Medians are over rounds. Ratios compare values of the same round.
+# case. Parameters: c is a case, s is a schedule, r is a round. Medians are over rounds. Ratios compare values of the
+# same round.
 
 BEGIN {
   FS = "\t"

@@ -16,10 +16,10 @@
 #   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 24]
 #                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30] [--output FOLDER]
 #
-# --trials: number of steps that try open choices. --systems: systems of the list below, including fastmoe as the first
-# one, and auto. --output: keeps profiles and rows in FOLDER. A later call with the same settings, for example after the
-# first one was killed, measures only the rates that are missing. Needs root, iproute2 and openmpi-bin (otherwise exits
-# with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
+# --trials: number of steps that try open choices. --systems: systems that this script defines, with fastmoe as the
+# first one, and with auto. --output: keeps profiles and rows in FOLDER. A later call with the same settings, for
+# example after the first call was killed, measures only the rates that are missing. Needs root, iproute2 and
+# openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
