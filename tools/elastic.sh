@@ -30,15 +30,19 @@
 # loses a node. Slurm removes a lost node from the job permanently. With fewer than MIN ranks, the script therefore ends
 # with exit code 75 after three checks: if the job is requeued, it gets as many nodes as before.
 #
-# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), 1, 205, 233 to
-# 236 and 255 (the launcher failed, for example after the loss of a host), and 2 while ranks of an earlier start still
-# hold the run directory. It ends with any other code: 0, or an error that a new start would repeat. Outside Slurm, it
-# also ends with 1 if no run has begun and no rank is lost, as when mpirun has too few slots. If a start on more hosts
-# than have worked before fails without a new checkpoint, the script continues after any code. In this case, it leaves
-# out the added hosts for twice --every, then for four times, up to 64 times. After SIGUSR1, SIGTERM or SIGINT, the run
-# saves, and the script ends with the run's exit code (75). In a job that Slurm has requeued, the script ends with 1
-# instead of 75 if nothing was saved since then, because the next start would not save either. After the loss of nodes,
-# the script still ends with 75, because the next start has other nodes.
+# The script continues after these exit codes of COMMAND:
+# - 6, 7 and 75: communication failed, another rank ended, or the run was asked to save and end
+# - 137 (MPICH: 9): a rank was killed
+# - 1, 205, 233 to 236 and 255: the launcher failed, for example after the loss of a host
+# - 2 while ranks of an earlier start still hold the run directory
+#
+# The script ends with any other code: 0, or an error that a new start would repeat. Outside Slurm, it also ends with 1
+# if no run has begun and no rank is lost, as when mpirun has too few slots. If a start on more hosts than have worked
+# before fails without a new checkpoint, the script continues after any code. In this case, it leaves out the added
+# hosts for twice --every, then for four times, up to 64 times. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the
+# script ends with the run's exit code (75). In a job that Slurm has requeued, the script ends with 1 instead of 75 if
+# nothing was saved since then. The next start would not save either. After the loss of nodes, the script still ends
+# with 75, because the next start has other nodes.
 set -uo pipefail
 
 # On a signal, asks the run to save, and ends the command of attend(). The trap is set first, because a signal without a

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md and of the pages in docs/. docs_commands.txt defines how each command is handled. The
-# test fails before the first command runs if docs_commands.txt lacks a command of a page, or lists a command that is on
-# no page.
+# Runs the commands of README.md and of the pages in docs/. docs_commands.txt defines how each command is handled.
+# Before the first command runs, the test checks that docs_commands.txt lists every command of the pages and no other
+# command.
 . "$(dirname "$0")/cli.sh"
 . "$CLI_TESTS/../docs/page_commands.sh"
 

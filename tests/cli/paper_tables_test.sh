@@ -403,8 +403,8 @@ test_priority_prints_its_stored_rows() {
 }
 
 test_monta_step_compares_with_the_paper() {
-  # Arguments: the schedule; the seconds of the step, of its passes, of a forward, of a layer, of a layer as predicted,
-  # of the exchanges of a forward, of all-to-alls, and of all exchanges; the bytes of ep.
+  # Arguments: the schedule, eight times in seconds, and the bytes of ep. The times are: the step, its passes, a
+  # forward, a layer, a layer as predicted, the exchanges of a forward, all-to-alls, and all exchanges.
   step_row() {
     printf '2x70B\t1\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t0.1\t100\t5000000' "${@:1:9}"
     printf '\t0\t0\t0\t0\t0\t0\t%s\t0\t0' "${10}"

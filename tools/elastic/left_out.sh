@@ -14,7 +14,7 @@ lines_without() { grep -vxFf <(echo "$2") <<<"$1"; } # arguments: LINES OTHERS
 lines_with() { grep -xFf <(echo "$2") <<<"$1"; }     # arguments: LINES OTHERS
 
 # Records that the last start, on $used_ranks ranks of $used_hosts, wrote a checkpoint. If this start used more ranks or
-# other hosts than the recorded start, the next failure leaves out hosts for the shortest time again.
+# other hosts than the recorded start, resets the time for which hosts are left out.
 remember_start() {
   [ "$used_ranks" -le "$good_ranks" ] && [ -z "$(lines_without "$used_hosts" "$good_hosts")" ] || left_out_for=0
   good_ranks=$used_ranks good_hosts=$used_hosts

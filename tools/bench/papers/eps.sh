@@ -103,8 +103,8 @@ find_missing "$kept/rows" '' "${layers[@]}"
 table eps "$kept/rows" >"$scratch/tables"
 sed '/^pipeline /d' "$scratch/tables"
 
-# Section 5.2, item 5: fits R(N) = k N + b to the overhead of N groups, the time that they lose compared with the
-# largest possible overlap.
+# Section 5.2, item 5: fits R(N) = k N + b to the overhead of N groups. The overhead is the time that they lose compared
+# with the largest possible overlap.
 grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; do
   case $points in
   *'],['*) ;;

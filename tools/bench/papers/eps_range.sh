@@ -7,8 +7,8 @@
 # the volumes of section 4.3.
 #
 # Groups: runs the forward of a layer like DeepSeek-V2's (as eps.sh, with random experts) with several numbers of tokens
-# m. Runs it undivided, in N groups in sequence, and in N groups that overlap, on two emulated nodes of one rank each
-# (tools/testbed/two_nodes.sh). The groups in sequence give the extra times e0 = N S(m/N)/S(m) - 1 of communication and
+# m. Runs it on two emulated nodes of one rank each (tools/testbed/two_nodes.sh): undivided, in N groups in sequence,
+# and in N groups that overlap. The groups in sequence give the extra times e0 = N S(m/N)/S(m) - 1 of communication and
 # e1 = N G(m/N, E/N)/G(m, E) - 1 of products. S and G are the paper's times of communication and of products, and E is
 # the number of experts. Prints whether the paper's conditions on e0 and e1 hold. Also prints whether groups save time,
 # as measured and as predicted from a profile of the same testbed. Then prints the least m for which groups save time

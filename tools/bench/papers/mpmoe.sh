@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Measures MPMoE on two emulated nodes of one rank each (tools/testbed/two_nodes.sh): MoE layers of Table 3, forward and
-# backward, with one expert per rank, k = 1, f32. M is the hidden size, H the width of an expert, B the number of tokens
-# of a rank, k the number of experts per token, and n the number of micro-batches. S1 to S4 are the strategies that
-# restore activations in backward (schedule.moe.memory_reuse). Prints the speedup over FastMoE (sequential) and
-# FasterMoE (divided by nodes, without its shadowing of experts) by B and n. Also prints:
+# backward, with one expert per rank, k = 1, f32. Letters: M hidden size, H width of an expert, B tokens of a rank, k
+# experts per token, n number of micro-batches. S1 to S4 are the strategies that restore activations in backward
+# (schedule.moe.memory_reuse). Prints the speedup over FastMoE (sequential) and FasterMoE (divided by nodes, without its
+# shadowing of experts) by B and n. Also prints:
 # - max(communication, computation) divided by the time of the best n
 # - Algorithm 1's n compared with the best n
 # - peak bytes compared with equations 5 and 6

@@ -2,9 +2,9 @@
 # Measures the communication of MPMoE and FasterMoE alone (MPMoE, Fig. 13): the time in which a forward sends rows to
 # the experts and results back. MPMoE divides the tokens into n micro-batches. FasterMoE divides the all-to-all by nodes
 # into as many parts as there are nodes. Parts do not overlap anything (overlap: none), and experts are narrow, so that
-# communication takes the same time as alone. Runs on emulated nodes of one rank each (tools/testbed/two_nodes.sh), with
-# one expert per rank and one expert per token (k = 1), for several volumes. Predicts each layer from a profile of the
-# same testbed before measuring it.
+# communication takes the same time as alone. Runs on emulated nodes of one rank each (tools/testbed/two_nodes.sh) for
+# several volumes. Each rank has one expert, and each token goes to one expert (k = 1). Predicts each layer from a
+# profile of the same testbed before measuring it.
 #
 #   tools/bench/papers/mpmoe_exchange.sh [--nodes 4] [--rate 200mbit] [--bytes 65536,262144,1048576,4194304]
 #                                        [--chunks '2 4 8 16'] [--rounds 5] [--profile-seconds 30] [--output FOLDER]
