@@ -16,8 +16,9 @@ class StagedFiles {
   /// Prepares to replace files of `folder`, which must exist. No other process may replace files of `folder` during the
   /// life of this object; the lock of an UnfinishedDataset ensures this. Removes leftovers of killed processes from
   /// `folder`: new files that they did not commit, and old files that they had replaced. Throws Error(resource) if the
-  /// folder cannot be listed, or if the subfolder for the new files cannot be created. Throws Error(usage) if an
-  /// earlier commit() was killed, or could not restore the old files, before all new files were in place.
+  /// folder cannot be listed, or if the subfolder for the new files cannot be created. Throws Error(usage) if `folder`
+  /// has old files that an earlier commit() moved away. In this case, that commit() was killed, or failed and could not
+  /// move them back.
   explicit StagedFiles(std::string folder);
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;

@@ -36,7 +36,7 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
 /// these rows and must be summed over the ranks.
 Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, const TensorParallel& tp);
 
-/// Transfers that calls of column_linear() and row_linear() post, in forward and in backward.
+/// Transfers of one call of column_linear() or row_linear(), in forward and in backward.
 struct LinearTransfers {
   std::vector<schedule::Transfer> forward, backward;
 };

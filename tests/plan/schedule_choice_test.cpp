@@ -100,7 +100,8 @@ TEST(ScheduleChoice, HasOneCandidateForEqualWorkAndKeepsTheRecipesSchedule) {
 }
 
 // Parm's S1 (`pause_before_gate`) and S2 (`pause_after_gate`) gather the same number of tokens after the experts in
-// forward. In backward, S2 also gathers the gradients of the routing weights. S2 equals `drop` if there is one chunk.
+// forward. In backward, S2 also gathers the gradients of the routing weights, which are small. With one chunk, S2 does
+// the same work as `drop`, so only `drop` is a candidate.
 TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
   const Recipe recipe = small_recipe(
       {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=auto", "schedule.moe.esp_exchange=direct"});

@@ -16,8 +16,8 @@ schedule::Timeline predicted_timeline(const StepForecast& forecast, size_t stage
                                       const std::vector<int>& domain_of_rank);
 
 /// Returns the timeline of rank `rank` in a recorded step. Times are relative to the start of the step. Computation
-/// comes from row "device" if the trace has this row, otherwise from row "host" without its waits. In row "device",
-/// waits of the device's queue count as computation.
+/// comes from the rows "device..." if the trace has any, otherwise from the rows "host..." without their waits. In the
+/// rows "device...", waits of the device's queue count as computation.
 schedule::Timeline measured_timeline(const telemetry::TraceRecords& step, int rank);
 
 }  // namespace hexad::plan

@@ -56,8 +56,8 @@ ExperimentConfig settings_of_runs(ExperimentConfig config) {
 
 constexpr std::string_view new_folder = "set the key dir to a new folder, or move this folder away";
 
-// Returns the first difference between the stored experiment and `config`. Returns a text about the recipes if only the
-// recipes of points differ, or about the malformed file if `stored` is malformed.
+// Returns the first difference between the stored experiment and `config`: the format of the file, a setting, or the
+// recipe of a point. Returns a text about the file if `stored` is malformed.
 std::string difference(const Json& stored, const Json& wanted, const ExperimentConfig& config) try {
   if (stored.value("format", 0) != format)
     return base::cat("the format of the file is ", stored.value("format", 0), ", expected ", format);

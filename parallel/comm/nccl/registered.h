@@ -17,8 +17,8 @@ namespace hexad::comm::nccl {
 ///
 /// NCCL requires that each buffer is in a single allocation of card memory, at the same offset on all ranks. The
 /// buffers of an operation must be registered on all ranks or on no rank. Buffers must be deregistered before their
-/// pages are freed. Whole blocks (framework/device/cuda/whole_blocks.h) meet these requirements: each is one
-/// allocation, and has the size of a bucket, which is the same on all ranks.
+/// pages are freed. Whole blocks (framework/device/cuda/whole_blocks.h) meet the first requirement: each is one
+/// allocation that holds one bucket of gradients or weights, and buckets have the same sizes on all ranks.
 ///
 /// use() registers each block only once. The block remains registered until it is freed or the communicator ends.
 /// Thread-safe, because any thread may free blocks.
