@@ -1,8 +1,8 @@
-// Ops between two kinds of regions of a model. In one kind, tensor-parallel ranks have equal tensors. In the other
-// kind, each rank has a part of each tensor. Each op is linear, and its backward is the adjoint under two conventions.
-// In the first kind of region, each rank has the full gradient of an activation, and these gradients are bitwise
-// identical. In the second kind of region, each rank uses an equal activation to compute a different part of a result.
-// The gradient of the activation on a rank is then an addend of the full gradient.
+// Ops between two kinds of regions of a model. In a region of the first kind, all tensor-parallel ranks do the same with
+// equal tensors. In a region of the second kind, each rank computes a different part of the result. Each op is linear.
+// Its backward is the adjoint, with these gradients of activations:
+// - first kind: each rank has the full gradient, and these gradients are bitwise identical
+// - second kind: the gradient of an activation that is equal on all ranks is an addend of the full gradient
 //
 // x is [rows, ...]. In a group of one rank, every op returns its input. scatter_rows() requires a number of rows that
 // is divisible by the size of the group.

@@ -45,8 +45,8 @@ void dense(K k, Trial& r) {
     }
 }
 
-// Computes the product of a router and its gradients, or the product of a gate and its gradients if `outputs` is 1. x
-// has the dtype of the trial, and the weight has the dtype acc().
+// Computes a router's matrix product, and then the gradients of this product. If `outputs` is 1, the product is that of
+// a gate. x has the dtype of the trial, and the weight has the dtype acc().
 void router_product(K k, Trial& r, int64_t outputs) {
   const Tensor w = r.normal({outputs, hidden}, r.acc()), x = r.normal({tokens, hidden});
   k.matmul.forward(r.stream, r.output({tokens, outputs}, r.acc(), hidden), x, w, Write::replace);

@@ -149,7 +149,8 @@ TEST(RepeatedPassesOfRecords, GiveTheRecordsOfWholeSteps) {
   EXPECT_LT(records[1].issues.size(), records[0].issues.size());
 }
 
-// record_steps() runs one step before all recorded steps, instead of an equal step before each recorded step.
+// Without ZeRO-3, record_steps() runs one step before all recorded steps. run_all() runs an equal step before its
+// recorded step. The records must be equal.
 TEST(RecordsWithoutZero3, EqualRecordsAfterAnEqualStep) {
   for (const device::DeviceKind device : {device::DeviceKind::cpu, device::DeviceKind::cuda})
     for (const char* pipeline : {"parallel.pp=1", "parallel.pp=2"})

@@ -99,7 +99,7 @@ class Pair {
   Tensor small_sent_, small_got_, sent_, got_;
 };
 
-/// Durations of a trial on the slowest rank, the same on all ranks.
+/// Durations of a trial, in seconds: maxima over the ranks. All ranks have the same values.
 struct Trial {
   double message = 0;  // one message of trial_bytes
   double fixed = 0;    // parts of a round that do not depend on the size of messages: a barrier and the short messages

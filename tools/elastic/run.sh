@@ -28,9 +28,10 @@ is_in_use() {
     [ "$(generation)" == "$generation_before" ]
 }
 
-# True if the last start ended because the launcher cannot start the ranks, such as mpirun with too few slots. The script
-# assumes this if the exit code is 1, no start has begun a run, and the available hosts and ranks are known and have not
-# changed. Always false in a Slurm job: there, a lost node can be the reason, which Slurm marks only minutes later.
+# True if the last start ended because the launcher cannot start the ranks, such as mpirun with too few slots. The
+# script assumes this if the exit code is 1, no start has begun a run, and the available hosts and ranks are known and
+# have not changed. Always false in a Slurm job: there, a lost node can be the reason, which Slurm marks only minutes
+# later.
 cannot_launch() {
   [ $code -eq 1 ] && [ -z "${SLURM_JOB_ID:-}" ] && [ "$(generation)" == "$generation_first" ] || return 1
   local hosts_before=$hosts available_before=$available

@@ -29,8 +29,8 @@ class MemoryReport {
 
   /// Returns a table of three parts:
   /// - the memory of the rank that needs the most memory, by purpose, under RoutingLoad::even. Two kinds of lines may
-  ///   follow: the total if no other rank is ever late (omitted if it is less than 1% smaller), and the totals under p99
-  ///   and in the worst case (omitted if they cannot be larger)
+  ///   follow: the total if no other rank is ever late (omitted if it is less than 1% smaller), and the totals under
+  ///   p99 and in the worst case (omitted if they cannot be larger)
   /// - one line for each stage if there are several stages; with many stages, only the first ones, the last one, and
   ///   the one that needs the most memory
   /// - the traffic of the rank that sends the most in a step, by class

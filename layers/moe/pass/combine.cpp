@@ -110,8 +110,8 @@ Lane Combine::reordering_lane() const {
   return copies && return_target() != ReturnTarget::unpacked ? Lane::copy : Lane::compute;
 }
 
-// Stores the results of this chunk after the results of earlier chunks. Then sums, over all chunks, the results of each
-// row that this chunk computes and no later chunk computes.
+// Stores the results of this chunk after the results of earlier chunks. A row may have results in several chunks. If
+// this chunk has the last of them, also sums all results of the row.
 void Combine::add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;

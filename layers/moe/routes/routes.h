@@ -115,8 +115,8 @@ struct Routes {
   size_t computations() const { return plan.counts.merged ? 1 : plan.counts.chunks.size(); }
   /// True if the offsets of the experts' rows are only on the device (ep::make_local_routing_plan).
   bool is_local() const { return plan.indices.chunks.front().offsets.defined(); }
-  /// True if rows belong to tokens instead of slots. The routing weights are then sent with the rows, because the ranks of
-  /// the experts multiply the results by them.
+  /// True if rows belong to tokens instead of slots. The routing weights are then sent with the rows, because the ranks
+  /// of the experts multiply the results by them.
   bool rows_are_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
   // This rank's own tokens are tokens [begin, end) of the result. The next three functions return all rows if tp is 1

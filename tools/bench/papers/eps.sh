@@ -116,7 +116,7 @@ grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; 
   printf 'E: 40\nk: 6\nD: 2\nm: %s\nP: %s\npipeline: {T_comm: %s, T_comp: %s, E: 20, R: {measured: %s}}\n' \
     "$m" $((m * 2 * 512 * 4)) "$comm" "$comp" "$points" >"$scratch/eps.yaml"
   if ! "$hexad" simulate --paper eps "$scratch/eps.yaml" >"$scratch/eps.json" 2>"$scratch/eps.error"; then
-    # The usual reason is that more groups have less overhead than fewer groups.
+    # This command usually fails because the measured overhead does not rise with the number of groups.
     echo "m = $m: no PN by the formula: $(sed 's/^[^(]*measured/R measured/' "$scratch/eps.error")"
     continue
   fi
