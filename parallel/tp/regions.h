@@ -1,6 +1,6 @@
-// Ops between two kinds of regions of a model. In a region of the first kind, all tensor-parallel ranks do the same with
-// equal tensors. In a region of the second kind, each rank computes a different part of the result. Each op is linear.
-// Its backward is the adjoint, with these gradients of activations:
+// Ops between two kinds of regions of a model. In a region of the first kind, all tensor-parallel ranks do the same
+// with equal tensors. In a region of the second kind, each rank computes a different part of the result. Each op is
+// linear. Its backward is the adjoint, with these gradients of activations:
 // - first kind: each rank has the full gradient, and these gradients are bitwise identical
 // - second kind: the gradient of an activation that is equal on all ranks is an addend of the full gradient
 //
