@@ -61,13 +61,13 @@ test_parm_prints_its_stored_rows() {
   grep -E '^(s1|s2|parm) +4 +4 ' "$traces/parm.txt" >stored
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has $(wc -l <stored) rows of (4, 4), expected 3"
   while IFS= read -r line; do expect_text out "$line"; done <stored
-  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average" "above 4: 100% of 20 layers"
-  expect_text out "Fig. 1: share of communication in a step of the baseline, 24.8 to 99.6%, median 98.2%"
+  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 4.48 on average" "above 4: 91% of 64 layers"
+  expect_text out "Fig. 1: share of communication in a step of the baseline, 67.4 to 99.8%, median 99.4%"
   layers_of_figure() {
     awk -v figure="$1" '/^Fig/ { shown = index($0, figure) == 1 } shown && $2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out
   }
-  [ "$(layers_of_figure 'Fig. 1:')" -eq 180 ] || failed "the layers of Fig. 1 do not add up to 180: $(grep ' layers' out)"
-  [ "$(layers_of_figure 'Fig. 7,')" -eq 20 ] || failed "the layers of Fig. 7 do not add up to 20: $(grep ' layers' out)"
+  [ "$(layers_of_figure 'Fig. 1:')" -eq 512 ] || failed "the layers of Fig. 1 do not add up to 512: $(grep ' layers' out)"
+  [ "$(layers_of_figure 'Fig. 7,')" -eq 64 ] || failed "the layers of Fig. 7 do not add up to 64: $(grep ' layers' out)"
 }
 
 # The points of the first collective are on the line 1e-3 s + 4e-9 s per element. The points of the second collective
