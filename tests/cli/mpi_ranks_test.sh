@@ -20,9 +20,11 @@ test_the_library_is_named() {
   esac
 }
 
+# Each step from the fourth takes 0.3 s longer, so that the run does not end before the signal arrives.
 test_sigusr1_to_the_launcher_saves_and_the_run_continues() {
   local pid
-  "${launch[@]}" -np 2 "$HEXAD" train tiny.yaml parallel.ep=2 train.steps=300 checkpoint.every=0 >out 2>err </dev/null &
+  HEXAD_FAULT=slow@0,4,300 "${launch[@]}" -np 2 "$HEXAD" train tiny.yaml parallel.ep=2 train.steps=300 checkpoint.every=0 \
+    >out 2>err </dev/null &
   pid=$!
   wait_until has_steps run 3
   kill -s USR1 "$pid"

@@ -7,10 +7,12 @@ recipe=(train tiny.yaml train.steps=$steps checkpoint.every=0 parallel.ep=2)
 
 # `interrupt SIGNAL KEY=VALUE...`: starts a job in the background, and sends mpirun the signal once three steps are
 # recorded. Sets $code to mpirun's exit code. Open MPI forwards SIGUSR1 immediately. Open MPI forwards SIGTERM after a
-# delay, here one second, and then gives the ranks the same time to save.
+# delay, here one second, and then gives the ranks the same time to save. Each step from the fourth takes 0.3 s longer,
+# so that the run does not end before the signal arrives.
 interrupt() {
   local pid
-  env --default-signal=INT "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
+  HEXAD_FAULT=slow@0,4,300 env --default-signal=INT "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 \
+    "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
   pid=$!
   wait_until has_steps run 3
   kill -s "$1" "$pid"

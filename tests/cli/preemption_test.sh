@@ -7,11 +7,13 @@ steps=1000
 train() { "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@"; }
 
 # `interrupt SIGNAL KEY=VALUE...`: starts a run in the background, and sends it the signal once three steps are
-# recorded. Sets $code to the exit code of the run.
+# recorded. Each later step takes 0.3 s longer, so that the run does not end before the signal arrives. Sets $code to the
+# exit code of the run.
 interrupt() {
   local signal=$1 pid
   shift
-  env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
+  HEXAD_FAULT=slow@0,4,300 env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" \
+    >out 2>err &
   pid=$!
   wait_until has_steps run 3
   kill -s "$signal" "$pid"
@@ -40,9 +42,9 @@ test_bf16_run_with_recomputation_resumes_to_the_same_bytes() {
   resumes_bitwise USR1 train.precision=bf16 recompute=block
 }
 
-# Starts a run in the background as a terminal would. With a plain `&` in a script, the run would ignore SIGINT.
+# Starts an endless run in the background as a terminal would. With a plain `&` in a script, the run would ignore SIGINT.
 start() {
-  env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
+  env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 "$@" >out 2>err &
   pid=$!
 }
 # `ended_with CODE`: waits for the run, and expects its exit code.
@@ -123,7 +125,7 @@ test_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
 }
 
 test_ignored_sigint_stays_ignored() {
-  (trap "" INT && exec "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 >out 2>err) &
+  (trap "" INT && exec "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err) &
   pid=$!
   wait_until has_steps run 3
   kill -INT "$pid"

@@ -9,9 +9,10 @@ steps=105
 # `rows_of_stage RUN STAGE`: prints the number of lines of the stage in the run's metrics.
 rows_of_stage() { grep -cE "\"stage\":$2[,}]" "$1/metrics.jsonl"; }
 
+# Each step from the seventh takes 0.3 s longer, so that the second stage does not end before the signal arrives.
 test_run_interrupted_in_its_second_stage_ends_with_the_same_bytes() {
   local pid run
-  "${launch[@]}" -np 4 "$HEXAD" "${job[@]}" >out 2>err &
+  HEXAD_FAULT=slow@0,7,300 "${launch[@]}" -np 4 "$HEXAD" "${job[@]}" >out 2>err &
   pid=$!
   wait_until has_steps run 6
   kill -USR1 "$pid"
