@@ -277,7 +277,7 @@ test_layouts_stay_within_the_limit_of_the_recipe() {
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --layouts 1 --out best.yaml \
     memory.limit_bytes=1200MiB
   expect 0 "$HEXAD" validate best.yaml --world 1
-  expect_text out "of the limit"
+  expect_text out "memory limit"
   expect 2 "$HEXAD" plan tiny.yaml --cluster "$clusters/two-nodes-200mbit.yaml" --ranks 2 train.precision=f32 \
     memory.limit_bytes=20000
   expect_text err "command line: memory.limit_bytes=20000: tiny.yaml with a context of " "does not fit 2 ranks of " \

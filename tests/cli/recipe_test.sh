@@ -125,7 +125,7 @@ test_validate_prints_the_memory_of_every_stage() {
 
 test_validate_refuses_recipes_above_the_memory_limit() {
   expect 0 "$HEXAD" validate tiny.yaml memory.limit_bytes=1GiB
-  expect_text out "of the limit"
+  expect_text out "memory limit"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=16KiB
   expect_text err "memory.limit_bytes is 16.0 KiB, but a rank is estimated to need" " more; " \
     "no single change is sufficient; the most effective change is offload.optimizer: file"

@@ -72,18 +72,18 @@ TEST(AdviceVerdicts, CompareEveryAdviserWithThePrediction) {
 }
 
 TEST(AdviceVerdicts, AreNoneIfTheRecipeSetsAnotherValue) {
-  compare_choice({"schedule.moe.duplicates=baseline", "schedule.moe.chunk_by=auto"},
-                 [](const telemetry::ChoiceMetrics& all) {
-                   int compared = 0;
-                   for (const telemetry::AdviceMetrics& a : all.advice) {
-                     if (a.adviser != "MoNTA" && a.adviser != "Parm") continue;
-                     ++compared;
-                     EXPECT_EQ(a.verdict, "none") << plan::to_string(a);
-                     EXPECT_EQ(a.reason, "the recipe has another value of schedule.moe.duplicates");
-                     EXPECT_TRUE(a.schedule.empty());
-                   }
-                   EXPECT_EQ(compared, 2);
-                 });
+  compare_choice(
+      {"schedule.moe.duplicates=baseline", "schedule.moe.chunk_by=auto"}, [](const telemetry::ChoiceMetrics& all) {
+        int compared = 0;
+        for (const telemetry::AdviceMetrics& a : all.advice) {
+          if (a.adviser != "MoNTA" && a.adviser != "Parm") continue;
+          ++compared;
+          EXPECT_EQ(a.verdict, "none") << plan::to_string(a);
+          EXPECT_EQ(a.reason, "the recipe sets another value than the advised one for schedule.moe.duplicates");
+          EXPECT_TRUE(a.schedule.empty());
+        }
+        EXPECT_EQ(compared, 2);
+      });
 }
 
 ScheduleCandidate candidate(double predicted, std::string work, std::vector<double> measured = {}) {

@@ -38,7 +38,7 @@ GroupedProducts grouped(double call, double flops = 1e11) {
   return products;
 }
 
-// Returns a layer with groups of 4 ep ranks and of 2 tp ranks. Its experts are not split.
+// Returns a layer with groups of 4 ep ranks and of 2 tp ranks. The layer's experts are not split.
 AdvisedLayer layer() {
   return {.sequences = 4,
           .tokens = 1024,
@@ -114,8 +114,8 @@ TEST(Advisers, MontaChoosesTheChunksOfItsOwnAlgorithm) {
 }
 
 // Under `rows: token`, a rank gets one row of a token, even if several of the token's experts are on this rank. Some
-// advisers price only all-to-alls. Their advice equals the advice for rows of slots on a link that is faster in
-// proportion.
+// advisers price only all-to-alls. Their advice equals the advice for rows of slots on a link that is proportionally
+// faster.
 TEST(Advisers, CountTheRowsThatAreSent) {
   AdvisedLayer l = layer();
   l.top_k = 8;
@@ -205,14 +205,15 @@ TEST(Advisers, AreSilentWithoutTheirCurvesOrTheirParallelism) {
   r.links.pop_back();
   r.other_links = {sampled(1e-5, 1e9), sampled(1e-5, 1e9)};  // assumed links are ignored
   const auto without_gather = advice(layer(), r, {}, {moe::ReuseStrategy::none});
-  EXPECT_EQ(without_gather[0].silence, "the profile has no all_gather of group tp (2 ranks)");
+  EXPECT_EQ(without_gather[0].silence,
+            "the profile has no all_gather of group tp (2 ranks); hexad profile measures it");
   EXPECT_EQ(without_gather[1].silence, without_gather[0].silence);
   EXPECT_TRUE(without_gather[2].schedule && without_gather[3].schedule) << "they need only the all-to-all";
   AdvisedLayer unmeasured = layer();
   unmeasured.grouped = {};
   EXPECT_EQ(advice(unmeasured, r, {}, {moe::ReuseStrategy::none})[2].silence,
-            "needs `products` of at least two numbers of experts in the profile (now 0); `dense_products` count as one "
-            "expert; `hexad profile` measures both");
+            "numbers of experts with products in the profile: 0, where dense_products count as one expert; expected at "
+            "least 2; hexad profile measures both");
   AdvisedLayer alone = layer();
   alone.ep.ranks = alone.tp.ranks = alone.ep_etp.ranks = 1;
   for (const Advice& a : advice(alone, r, {}, {moe::ReuseStrategy::none})) {

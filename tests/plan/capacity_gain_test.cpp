@@ -1,4 +1,4 @@
-// Layouts for more memory of each rank, and for twice the ranks.
+// Layouts for more memory on each rank, and for twice the ranks.
 #include "tools/plan/capacity_gain.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(WithinMoreMemory, KeepsTheThreeShortestThatAreNotFarTooLarge) {
   EXPECT_EQ(some[2].composed.seconds, 4);
 }
 
-// Ranks also divide the gradients under ZeRO-2. Therefore, the state may be small enough under ZeRO-2 even if it is far
+// Ranks also divide the gradients under ZeRO-2. Therefore, the state can be small enough under ZeRO-2 even if it is far
 // too large under ZeRO-1.
 TEST(LargerState, IsAlsoThatOfTheVariantsOfALayout) {
   const PlanCandidate layout{recipe_of(yaml, {"device=cuda", "parallel.zero=1", "recompute=none"}, ranks)};

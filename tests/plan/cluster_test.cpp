@@ -82,8 +82,9 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
             "c.yaml:3: links.0.nodes (2) must be 1 for the group intra; nearest: 1");
   EXPECT_EQ(refusal("group: inter, ranks: 2", "group: inter, ranks: 4"),
             "c.yaml:5: links.2.nodes (2) must be equal to ranks (4) for the group inter; nearest: 4");
-  EXPECT_EQ(refusal("group: all, ranks: 8, nodes: 2", "group: all, ranks: 8, nodes: 1"),
-            "c.yaml:6: links.3.nodes (1) must be at least 2 for the group all; ranks of one node are the group intra");
+  EXPECT_EQ(
+      refusal("group: all, ranks: 8, nodes: 2", "group: all, ranks: 8, nodes: 1"),
+      "c.yaml:6: links.3.nodes (1) must be at least 2 for the group all; for ranks of one node, set the group intra");
   EXPECT_EQ(refusal("group: all, ranks: 8", "group: all, ranks: 7"),
             "c.yaml:6: links.3.ranks (7) must be divisible by nodes (2); nearest: 6, 8");
   EXPECT_EQ(refusal("[8192, 0.0015]", "[4096, 0.0015]"),
@@ -94,7 +95,8 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
             "c.yaml:13: copies.0.points ([[-1, 1e-05], [131072, 2e-05]]) must have sizes above 0, but the first is -1; "
             "remove this point");
   EXPECT_EQ(refusal("beside: [inter, copy]", "beside: [inter, compute]"),
-            "c.yaml:18: slowdowns.2.beside ([inter, compute]) must not repeat a name or include compute itself");
+            "c.yaml:18: slowdowns.2.beside ([inter, compute]) must list each lane once, and must not list compute, "
+            "which is `of`");
   EXPECT_EQ(refusal("speed: 0.75", "speed: 0"), "c.yaml:16: slowdowns.0.speed (0) must be greater than 0");
   EXPECT_EQ(refusal("kind: offload", "knd: offload"),
             "c.yaml:14: copies.1.knd is not a key; did you mean kind?; keys of copies.1: kind, points");
@@ -116,16 +118,16 @@ TEST(Cluster, CurvesInOtherUnitsAreRefused) {
 TEST(Cluster, CurvesThatFallAreRefused) {
   EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.00049]"),
             "c.yaml:3: links.0.points.1.1 (0.00049) must be at least 0.0005 seconds, 1/2 of the 0.001 seconds for the "
-            "smaller size 4096, because noise of a measurement is smaller; nearest: 0.0005");
+            "smaller size 4096, because the noise of a measurement is smaller; nearest: 0.0005");
   EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.0005]"), "accepted") << "noise of a measurement";
   EXPECT_EQ(refusal("[[4096, 0.001], [8192, 0.0015]]", "[[4096, 0.00123446], [8192, 0.0006]]"),
             "c.yaml:3: links.0.points.1.1 (0.0006) must be at least 0.00061723 seconds, 1/2 of the 0.00123446 seconds "
-            "for the smaller size 4096, because noise of a measurement is smaller; nearest: 0.00061723")
+            "for the smaller size 4096, because the noise of a measurement is smaller; nearest: 0.00061723")
       << "four digits would round to a number that is refused";
   EXPECT_EQ(refusal("[[4096, 0.001], [8192, 0.0015]]", "[[4096, 0.00123446], [8192, 0.00061723]]"), "accepted");
   EXPECT_EQ(refusal("[[16, 1e-5], [32, 2e-5]]", "[[16, 1e-5], [32, 2e-5], [64, 9e-6]]"),
             "c.yaml:8: products.0.points.2.1 (9e-06) must be at least 1e-05 seconds, 1/2 of the 2e-05 seconds for the "
-            "smaller size 32, because noise of a measurement is smaller; nearest: 1e-05");
+            "smaller size 32, because the noise of a measurement is smaller; nearest: 1e-05");
 }
 
 TEST(Cluster, RepeatedMeasurementsAreRefused) {
@@ -256,9 +258,9 @@ TEST(Cluster, HasTheBurstsOfItsLinks) {
 TEST(Cluster, BadBurstsAreRefused) {
   const std::string last = "speed: 0.5}\n";
   EXPECT_EQ(refusal(last, last + "bursts: [{group: all, seconds: 0.03}]\n"),
-            "c.yaml:19: bursts.0.group (all) must be inter or intra, each of which has its own burst");
+            "c.yaml:19: bursts.0.group (all) must be inter or intra; to set both, list two bursts");
   EXPECT_EQ(refusal(last, last + "bursts: [{seconds: 0.03}, {group: inter, seconds: 0.1}]\n"),
-            "c.yaml:19: bursts.1.group (inter) must not repeat the group of an earlier burst");
+            "c.yaml:19: bursts.1.group (inter) must not repeat the group of an earlier burst; remove one of the two");
   EXPECT_EQ(refusal(last, last + "bursts: [{group: intra, seconds: -1}]\n"),
             "c.yaml:19: bursts.0.seconds (-1) must be at least 0");
 }
@@ -292,7 +294,7 @@ TEST(NearestLink, MayBeOfTheOtherKindBetweenNodesOnly) {
 }
 
 // Among eight ranks on two nodes, four of a rank's seven peers are on the other node. Among four ranks, two of the
-// three peers are.
+// three peers are on the other node.
 TEST(Rates, CountTheBytesOfAllToAllsThatLeaveTheNode) {
   Cluster cluster = load_text(text);
   for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send}) {

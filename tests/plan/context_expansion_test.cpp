@@ -14,8 +14,8 @@ using Kind = ContextExpansion::Kind;
 using mesh::Layout;
 using Nodes = std::vector<std::vector<int>>;
 
-// Expects the group of rank 8 * n + t (t < 8) to consist of the ranks 8 * m + t. Here m are the elements of the list in
-// `nodes` that contains n.
+// Expects the group of rank 8 * n + t (t < 8) to consist of the ranks 8 * m + t, for each m in the list of `nodes` that
+// contains n.
 void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   int ranks = 0;
   for (const std::vector<int>& group : nodes)

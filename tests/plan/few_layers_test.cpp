@@ -83,7 +83,7 @@ TEST(FewLayers, AreExtrapolatedToDistantLengths) {
   }
 }
 
-// Either the ranks of a node share the experts, or the eight ranks of a node belong to eight different stages. Further
+// In each case, the eight ranks of a node either share the experts or belong to eight different stages. Additional
 // stages are on other nodes.
 TEST(FewLayers, HaveSmallerGroupsWithMoreStages) {
   constexpr int64_t world = 1024;
@@ -157,7 +157,8 @@ TEST(FewLayers, HaveTheSameTimesAfterOtherTimes) {
   }
 }
 
-// On a CPU, the loss is computed in blocks of 256 rows: one for the shorter sequence, four for the longer one.
+// On a CPU, the loss is computed in blocks of 256 rows: one block for the shorter sequence, four blocks for the longer
+// sequence.
 TEST(FewLayers, AreProportionalToTokensIfOperationsDiffer) {
   FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
   const FewLayersTimes recorded = layers.times(1, 1024), longer = layers.times(3, 1024);

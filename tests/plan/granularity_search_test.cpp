@@ -135,7 +135,7 @@ TEST(SampleSummary, DifferencesWithinTheDeviationDoNotCount) {
   EXPECT_TRUE(indistinct({.median = 1.0}, {.median = 1.0}));
 }
 
-// A comparison of minima over unequal numbers of samples would choose n = 4 because of its third sample alone.
+// A comparison of minima over unequal numbers of samples would choose n = 4 only because of the third sample of n = 4.
 TEST(GranularitySearch, ComparesMediansOfTheSameNumberOfSamples) {
   GranularitySearch search({2, 4}, 3);
   const auto record = [&](int64_t n, const std::vector<double>& seconds) {

@@ -67,7 +67,7 @@ TEST(LayerCosts, ComposeStepsNearSimulatedSteps) {
   EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.1);
 }
 
-// The recorded stage has all ranks of the job. A real stage has an eighth of these ranks.
+// A recorded stage can have all ranks of the job. A stage of the whole model has a quarter or an eighth of these ranks.
 TEST(LayerCosts, ComposeStepsOfManyRanksAndFewMicroBatches) {
   constexpr int many = 1024;
   Cluster cluster = two_nodes();

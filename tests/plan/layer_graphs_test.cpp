@@ -289,7 +289,8 @@ TEST(LayerGraphs, AreSharedByRanksOfAClass) {
   EXPECT_EQ(classes({0, 0, 0, 1}), (std::vector<size_t>{0, 0, 1, 1}));
 }
 
-// The ranks of a micro-batch add up the choices of its tokens. Ranks 0 and 1 share a micro-batch, and so do 2 and 3.
+// The ranks of a micro-batch add up the choices of its tokens. Ranks 0 and 1 share a micro-batch, and ranks 2 and 3
+// share another micro-batch.
 TEST(LayerGraphs, DistinguishTheNodesOfAMicroBatch) {
   const Recipe recipe = recipe_with({"parallel.cp=2"});
   const auto classes = [&](const std::vector<int>& nodes) {
@@ -327,7 +328,7 @@ TEST(LayerGraphs, AreEmptyForAStageWithoutMoeLayer) {
   EXPECT_EQ(work[1].graphs.size(), 2u);
 }
 
-// Ranks of one group have the same collectives, which the simulator requires.
+// Ranks of one group issue the same collectives, as the simulator requires.
 TEST(LayerGraphs, CanBeSimulatedTogether) {
   const Recipe recipe = recipe_with(in_chunks({"parallel.tp=2", "parallel.ep=2"}));
   const mesh::Layout layout = layout_of(recipe, 8);

@@ -17,7 +17,7 @@ PricedLayout layout_of(const std::vector<std::string>& overrides, LayoutPrice pr
   return {.candidate = {recipe_of(yaml, overrides, ranks)}, .price = price};
 }
 
-// Returns a site on which all layouts that the recipe's rules allow are legal, and cost one second.
+// Returns a site on which each layout that the recipe's rules allow is legal, and takes one second.
 WalkSite site_of(LayoutRules& rules) {
   return {.world = ranks,
           .is_legal = [&rules](const Recipe& r) { return !rules.broken(r); },

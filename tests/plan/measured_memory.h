@@ -13,7 +13,7 @@
 namespace hexad::tests {
 
 /// Returns overrides for a large model, followed by `more`. The activations of the model's layers outweigh the small
-/// parts that estimates omit.
+/// tensors that estimates omit.
 inline std::vector<std::string> measured(const std::vector<std::string>& more) {
   std::vector<std::string> all{"model.hidden=128",
                                "model.layers=4",
@@ -32,10 +32,10 @@ inline std::vector<std::string> measured(const std::vector<std::string>& more) {
 }
 
 /// Time at which the other ranks take part in operations.
-/// - prompt: They take part when their programs reach the operation. A rank frees the tensors of the operation earlier
-///   if its peers are faster than the estimate assumes.
-/// - late: They take part as late as the estimate assumes: in a collective, when this rank waits for it; in a message
-///   or a sum between two pipeline stages, as late as the schedule allows.
+/// - prompt: The other ranks take part when their programs reach the operation. A rank frees the tensors of the
+///   operation earlier if its peers are faster than the estimate assumes.
+/// - late: The other ranks take part as late as the estimate assumes. They join a collective when this rank waits for
+///   it. They join a message or a sum between two pipeline stages as late as the schedule allows.
 enum class Peers : uint8_t { prompt, late };
 
 /// Returns the largest peaks of five steps on every rank, after a first step that is not measured. In pipeline stages,

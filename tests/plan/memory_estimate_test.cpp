@@ -47,7 +47,7 @@ constexpr double allowed = 0.01;
 class MemoryEstimate : public testing::TestWithParam<Case> {};
 
 // Compares the estimate of each rank's memory with the allocator's counts: persistent memory, memory kept for backward,
-// and the total peak. A rank may need less than the estimate, but not more, if its peers are prompt.
+// and the total peak. A rank can need less than the estimate, but not more, if its peers are prompt.
 TEST_P(MemoryEstimate, IsWithinOnePercentOfTheAllocatorsPeak) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = small_recipe(measured(overrides));
@@ -64,8 +64,8 @@ TEST_P(MemoryEstimate, IsWithinOnePercentOfTheAllocatorsPeak) {
     expect_near(counted, Category::parameter, estimate.weights, allowed);
     expect_near(counted, Category::gradient, estimate.gradients, allowed);
     expect_near(counted, Category::optimizer, estimate.optimizer, allowed);
-    // The peak may be below the estimate on a device. If its kernels are late, more offloaded memory has been freed
-    // than the estimate assumes.
+    // The peak on a device can be below the estimate. More offloaded memory than the estimate assumes has been freed if
+    // kernels are late.
     const bool on_host = test_device() == device::DeviceKind::cpu;
     if (recipe.offload.activations && !on_host)
       EXPECT_LE(static_cast<double>(counted.peak_in(Category::activation)), (1 + allowed) * estimate.activations);
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"PredictionBlocks", 1, {"model.prediction_blocks=2"}},
         Case{"PredictingStages", 2, {"parallel.pp=2", "model.prediction_blocks=1"}},
         Case{"Dropping", 1, {"model.moe.capacity_factor=1", "model.moe.aux_loss.scope=sequence"}},
-        // A token may keep all experts, so the number of rows does not depend on the scores.
+        // A token can keep all experts, so the number of rows does not depend on the scores.
         Case{"ExpertsChoose",
              1,
              {"model.kind=encoder", "model.moe.router=expert_choice", "model.moe.top_k=4",

@@ -409,7 +409,7 @@ TEST(Assumptions, AreNamedForMeasuredAndDescribedClusters) {
   described.machine = shipped("one-h100").machine;
   EXPECT_EQ(has(described, "an operation takes no time"), 0) << "the description has the host's time";
   EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());
-  EXPECT_EQ(has(shipped("mpmoe-adira"), "operation: 3.8 us of the host for an operation"), 1);
+  EXPECT_EQ(has(shipped("mpmoe-adira"), "operation: 3.8 us of host time for each operation"), 1);
   EXPECT_EQ(has(shipped("mpmoe-adira"), "host_memory"), 0) << "the file gives this value";
   EXPECT_EQ(has(shipped("one-h100"), "host_memory: none for offloading"), 1);
   EXPECT_EQ(has(shipped("mpmoe-adira"), "as measured on one H100"), 7)

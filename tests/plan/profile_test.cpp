@@ -292,7 +292,7 @@ TEST(Measure, RanksWithSeveralThreadsMeasureFewerThreads) {
   EXPECT_EQ(cluster.measured.waiting, 0) << "a rank that waits leaves enough cores to the other rank";
   EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"ep", 2, 1}}}));
   const std::string table = profile_table(cluster);
-  for (const char* part : {"products on 1 of 3 threads", "products on 2 of 3 threads", "one thread left"})
+  for (const char* part : {"products on 1 of 3 threads", "products on 2 of 3 threads", "one thread idle"})
     EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
 }
 

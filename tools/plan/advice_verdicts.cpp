@@ -26,8 +26,8 @@ AdvisedGroup group_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), std::set<int>(nodes.begin(), nodes.end()).size() > 1};
 }
 
-// Returns the products in the recipe's profile, for the weight of one etp rank's share of an expert. The result is
-// empty if the recipe has no profile.
+// Returns the measured products of the recipe's profile, scaled to the weight of one etp rank's shard of an expert. The
+// result is empty if the recipe has no profile.
 GroupedProducts grouped_products(const Recipe& r, int etp) {
   if (r.schedule.profile.empty()) return {};
   const auto weight = static_cast<double>(r.model.hidden) * static_cast<double>(r.model.moe.expert_hidden) / etp;
@@ -35,7 +35,7 @@ GroupedProducts grouped_products(const Recipe& r, int etp) {
   return {load_cluster(r.schedule.profile), element, weight};
 }
 
-// Returns the first key that is not open in `config` and has another value in `s`; empty if there is none.
+// Returns the first key that `config` sets to another value than `s` has; empty if there is no such key.
 std::string_view contradicted_key(moe::MoeScheduleConfig config, const MoeSchedule& s) {
   config.choose_open(s);
   const MoeSchedule settled = config.settled();
@@ -73,7 +73,7 @@ std::string obstacle(const Recipe& recipe, const Advice& advice) {
     return cat("the advised schedule is illegal in this layout: schedule.moe.", refusals.front().key, " ",
                refusals.front().what);
   const std::string_view key = contradicted_key(recipe.schedule.moe, *advice.schedule);
-  return key.empty() ? "" : cat("the recipe has another value of schedule.moe.", key);
+  return key.empty() ? "" : cat("the recipe sets another value than the advised one for schedule.moe.", key);
 }
 
 }  // namespace

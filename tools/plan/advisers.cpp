@@ -53,14 +53,14 @@ const TimeCurve* curve_of_group(const Rates& rates, TaskKind kind, const Advised
 
 std::string unmeasured(TaskKind kind, const AdvisedGroup& group) {
   return base::cat("the profile has no ", schedule::name_of(kind), " of group ", group.name, " (",
-                   base::counted(group.ranks, "rank"), ")");
+                   base::counted(group.ranks, "rank"), "); hexad profile measures it");
 }
 
-// Returns the bytes that a rank holds in a collective of `ranks` ranks, divided by the bytes that it sends.
+// Returns the bytes that a rank holds in a collective of `ranks` ranks, divided by the bytes that the rank sends.
 double held_per_sent(int ranks) { return static_cast<double>(ranks) / static_cast<double>(ranks - 1); }
 
-// Returns a link with the times of `curve`. Its efficiency is a function of the bytes that a rank holds. A rank holds
-// `per_sent` times the bytes that it sends.
+// Returns a link with the times of `curve`. The link's efficiency is a function of the bytes that a rank holds. A rank
+// holds `per_sent` times the bytes that the rank sends.
 Link link_of(const TimeCurve& curve, double per_sent) {
   double bandwidth = 0;
   for (const auto& [size, seconds] : curve.points) bandwidth = std::max(bandwidth, size / seconds);
@@ -105,12 +105,14 @@ MoeSchedule unchunked(MoeSchedule s) {
 }
 
 Answer of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
-  if (l.tp.ranks == 1 || l.ep.ranks == 1) return silent("needs parallel.tp and parallel.ep above 1");
+  if (l.tp.ranks == 1 || l.ep.ranks == 1)
+    return silent("parallel.tp or parallel.ep is 1; MoNTA needs values above 1 for both");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   const TimeCurve* gather = curve_of_group(rates, TaskKind::all_gather, l.tp);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   if (!gather) return silent(unmeasured(TaskKind::all_gather, l.tp));
-  if (rates.copy.points.size() < 2) return silent("the profile has no curve of copies");
+  if (rates.copy.points.size() < 2)
+    return silent("the profile has fewer than two sizes of copies; hexad profile measures them");
   const monta::Network network{.t = static_cast<double>(l.tp.ranks),
                                .e = static_cast<double>(l.ep.ranks),
                                .all_to_all = link_of(*exchange, held_per_sent(l.ep.ranks)),
@@ -139,9 +141,12 @@ Answer of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
 
 Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
   if (l.tp.ranks == 1 || l.ep_etp.ranks == 1)
-    return silent("needs parallel.tp above 1, and parallel.ep or parallel.etp above 1; otherwise S1 and S2 are equal");
+    return silent(
+        "S1 and S2 are equal in this layout; Parm needs parallel.tp above 1, and parallel.ep or parallel.etp above 1");
   if (l.etp > 1 && usual.all_to_all == ep::AllToAll::hierarchical)
-    return silent("needs rows that are sent to all etp ranks at once, but schedule.moe.all_to_all is hierarchical");
+    return silent(
+        "schedule.moe.all_to_all is hierarchical; Parm needs an all-to-all that sends a row to all etp ranks at once, "
+        "such as direct");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep_etp);
   const TimeCurve* gather = curve_of_group(rates, TaskKind::all_gather, l.tp);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep_etp));
@@ -170,17 +175,18 @@ Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
 }
 
 Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
-  if (l.ep.ranks == 1) return silent("needs parallel.ep above 1");
+  if (l.ep.ranks == 1) return silent("parallel.ep is 1; EPS-MoE needs a value above 1");
   if (l.local_experts == 1)
-    return silent("needs at least two experts on each rank, because EPS-MoE divides a rank's experts into groups");
+    return silent(
+        "each rank has one expert; EPS-MoE needs at least two, because it divides a rank's experts into groups");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   if (l.grouped.sizes() < 2)
-    return silent(base::cat("needs `products` of at least two numbers of experts in the profile (now ",
-                            l.grouped.sizes(),
-                            "); `dense_products` count as one expert; `hexad profile` measures both"));
+    return silent(
+        base::cat("numbers of experts with products in the profile: ", l.grouped.sizes(),
+                  ", where dense_products count as one expert; expected at least 2; hexad profile measures both"));
   // S: seconds of an all-to-all as a function of the bytes of a rank's rows. G: seconds of the products of a group of
-  // `experts` local experts with `of_rows` rows. Each etp rank computes all rows of its etp group with its share of
+  // `experts` local experts with `of_rows` rows. Each etp rank computes all rows of its etp group with its shard of
   // each expert.
   const double bytes = group_bytes(l, usual) / l.tp.ranks, rows = l.sequences * l.tokens * l.top_k / l.tp.ranks;
   const auto local = static_cast<double>(l.local_experts);
@@ -200,8 +206,8 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
     }
   const AlphaBeta line = fit_alpha_beta(extra).line;
   std::vector<eps::Groups> groups = eps::all_groups(T_comm, T_comp, l.local_experts, {.k = line.beta, .b = line.alpha});
-  // Keeps the single group, which is always possible, and gains nothing. eps::extra() is NaN if a curve is zero, and
-  // would remove this group too.
+  // Keeps N = 1, which is always possible and gains nothing. Without the test g.N > 1, this entry would be removed if a
+  // curve is zero, because eps::extra() is then NaN.
   std::erase_if(groups, [&](const eps::Groups& g) {
     const auto N = static_cast<double>(g.N);
     return g.N > 1 && !eps::pays(eps::extra(bytes, N, S, Curve(G(rows / N, local / N)), Curve(T_comp)), eps_e0, eps_e1);
@@ -228,12 +234,14 @@ mpmoe::Slowdowns slowdowns(const Rates& rates) {
 
 Answer of_mpmoe(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual,
                 const std::vector<moe::ReuseStrategy>& reuse) {
-  if (l.ep.ranks == 1) return silent("needs parallel.ep above 1");
+  if (l.ep.ranks == 1) return silent("parallel.ep is 1; MPMoE needs a value above 1");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   const TimeCurve& forward = rates.compute[base::ordinal(base::GemmPass::forward)];
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   if (forward.points.size() < 2 || rates.copy.points.size() < 2)
-    return silent(base::cat("the profile has no curve of ", forward.points.size() < 2 ? "products" : "copies"));
+    return silent(base::cat("the profile has fewer than two sizes of ", forward.points.size() < 2
+                                                                            ? "products; hexad profile measures them"
+                                                                            : "copies; hexad profile measures them"));
   // The paper's expert has two products. SwiGLU counts as two products that are 1.5 times as wide.
   const mpmoe::Layer layer{.M = l.hidden,
                            .H = l.expert_hidden * l.products / 2,

@@ -13,7 +13,7 @@
 
 namespace hexad::plan {
 
-/// Group of ranks, with its name in schedule::Rates::Link.
+/// A group of ranks. `name` is the group's name in schedule::Rates::Link.
 struct AdvisedGroup {
   std::string name;
   int ranks = 1;
@@ -22,7 +22,7 @@ struct AdvisedGroup {
 
 /// An MoE layer and a micro-batch of one rank.
 struct AdvisedLayer {
-  double sequences = 1, tokens = 1;      // sequences of the micro-batch; tokens of a sequence on a tp group
+  double sequences = 1, tokens = 1;      // sequences of the micro-batch; tokens of each sequence that a tp group holds
   double hidden = 1, expert_hidden = 1;  // widths of the model and of a whole expert
   double experts = 1, top_k = 1;
   double capacity_factor = 1;
@@ -31,11 +31,11 @@ struct AdvisedLayer {
   int64_t local_experts = 1;
   int64_t etp = 1;
   AdvisedGroup ep, tp, ep_etp;  // ep_etp: Parm's EP&ESP group
-  GroupedProducts grouped{};    // times of products with one etp rank's share of an expert
+  GroupedProducts grouped{};    // times of products with one etp rank's shard of an expert
 };
 
-/// Advice of one paper. Either `schedule` or `silence` is set. `adviser` and `keys` do not depend on the rates, so they
-/// are the same on all ranks.
+/// Advice of one paper. Either `schedule` or `silence` is set. `adviser` and `keys` do not depend on the rates, and are
+/// therefore the same on all ranks.
 struct Advice {
   std::string_view adviser;
   std::vector<std::string_view> keys{};  // keys of schedule.moe that the paper's algorithm decides
@@ -47,7 +47,7 @@ struct Advice {
 };
 
 /// Returns the advice of MoNTA, Parm, EPS-MoE and MPMoE, in this order. Each adviser starts from `usual` without
-/// chunks. It sets the choices that its paper's algorithm makes or presumes:
+/// chunks, and sets the choices that the algorithm of its paper makes or presumes:
 ///
 ///   MoNTA    Algorithms 1 to 3: duplicates drop, overlap (O1 to O3) and its chunks. I_minimal is the size of the
 ///            smallest measured all-to-all
@@ -58,13 +58,13 @@ struct Advice {
 ///            in N groups
 ///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least predicted time
 ///
-/// An adviser counts top_k rows for each token. For exchanges with `rows: token` in `usual`, an adviser counts the
-/// expected number of ep ranks that have an expert of the token. This number assumes that all experts are chosen
+/// An adviser counts top_k rows for each token. If `usual` has `rows: token`, it counts fewer rows for the exchanges:
+/// the expected number of ep ranks that have an expert of the token. This number assumes that all experts are chosen
 /// equally often.
 ///
-/// Only measured links are used (Rates::links). An adviser is silent in these cases:
-/// - a curve that it needs was not measured
-/// - the layer lacks the parallelism that it needs
+/// Advisers use only measured links (Rates::links). An adviser is silent in these cases:
+/// - a curve that the adviser needs was not measured
+/// - the layer lacks the parallelism that the adviser needs
 /// - EPS-MoE: a rank has only one expert, or products of fewer than two numbers of experts were measured
 /// - Parm: etp is above 1, and `usual` sends rows by the hierarchical all-to-all
 std::vector<Advice> advice(const AdvisedLayer& layer, const schedule::Rates& rates, const moe::MoeSchedule& usual,

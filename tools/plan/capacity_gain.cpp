@@ -22,7 +22,7 @@ bool is_shorter(const PlannedLayout& a, const PlannedLayout& b) { return a.compo
 // Estimates the memory of the first max_estimated layouts, in their order. Returns the first of them that meets all of
 // these conditions; nullopt if there is none:
 // - it needs more than `least` and at most `most` bytes
-// - its offloaded tensors fit the host
+// - its offloaded tensors fit into host memory
 // - it can be simulated
 std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts, double least, double most,
                                              const PlanSite& site) {
@@ -42,7 +42,7 @@ std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts,
 // a tp above `domain` and a pp above the number of layers. A doubled tp sets sp. ZeRO is at least 1 if dp * cp > 1.
 // Micro-batches become smaller if the batch requires it. These layouts may be illegal.
 std::vector<Recipe> with_a_doubled_axis(const Recipe& best, int64_t world, int64_t domain) {
-  std::vector<Recipe> all{best};  // dp is doubled
+  std::vector<Recipe> all{best};  // the first variant doubles dp
   const train::ParallelConfig& p = best.parallel;
   if (2 * p.tp <= domain) {
     Recipe& r = all.emplace_back(best);
@@ -86,7 +86,7 @@ std::vector<PlanCandidate> with_larger_state(const std::vector<PlanCandidate>& l
     if (bytes > memory && bytes <= memory_more * memory) some.push_back(c);
   };
   for (const PlanCandidate& layout : layouts) {
-    // The variants need no more memory than the layout.
+    // The variants of a layout whose state fits also fit, because they need no more memory than the layout.
     if (state.layout_bytes(layout.recipe, world) <= memory) continue;
     add(layout);
     for (const PlanCandidate& variant : variants(layout)) add(variant);

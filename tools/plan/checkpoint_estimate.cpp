@@ -51,7 +51,7 @@ class ScratchFile {
   ScratchFile(const ScratchFile&) = delete;
   bool write(std::span<const char> bytes) const {
     if (fd_ < 0) return false;
-    while (!bytes.empty()) {  // on a full disk, a first call writes only a part, and the next call sets errno
+    while (!bytes.empty()) {  // on a full disk, one call writes only some of the bytes, and the next call sets errno
       const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written <= 0) return false;

@@ -1,4 +1,4 @@
-// Estimates of a checkpoint's size and write time, before it is written.
+// Estimates of a checkpoint's size and write time, before the checkpoint is written.
 #pragma once
 
 #include <string>
@@ -26,18 +26,18 @@ struct Range {
 
 /// Measured speed of a disk.
 struct DiskSpeed {
-  Range sync_seconds;      // time to write one byte and flush it to the disk
-  Range seconds_per_byte;  // time to write and flush 4 MiB, per byte
+  Range sync_seconds;      // seconds to write one byte and flush it to the disk
+  Range seconds_per_byte;  // seconds to write and flush 4 MiB, divided by the number of bytes
 };
 
-/// Returns the time of a save of `bytes` into `folder` at the measured speed. `source` lists the measured rates and
-/// times. `ample` is twice `most`, because the load on the disk varies.
+/// Returns the time of a save of `bytes` bytes into `folder` at the measured speed. `source` lists the measured rates
+/// and times. `ample` is twice `most`, because the load on the disk varies.
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
 
-/// Estimates the time of a write of `bytes` from the fastest and the slowest of the last five saves in `run_dir`.
-/// Measures the disk if `run_dir` has no saves: writes 3 to 24 pieces of 4 MiB to a temporary file. The file is in
-/// `run_dir` or in its nearest existing parent. Writes no more pieces once three are written and 0.8 seconds have
-/// passed. Then returns the result of write_time() for the first and the third quartile of the measured speeds.
+/// Estimates the time of a write of `bytes` bytes from the fastest and the slowest of the last five saves in `run_dir`.
+/// Measures the disk if `run_dir` has no saves. The measurement writes 3 to 24 pieces of 4 MiB to a temporary file in
+/// `run_dir` or in its nearest existing parent. It stops once three pieces are written and 0.8 s have passed. The
+/// result is then write_time() for the first and the third quartile of the measured speeds.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

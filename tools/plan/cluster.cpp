@@ -30,7 +30,7 @@ void check_points(const Curve& points, const std::string& path, config::Problems
                                    points.points.front().x));
 }
 
-// Return `limit` as a text for messages, rounded to a legal number.
+// These functions return `limit` as a text for messages, rounded to a legal number.
 std::string legal_maximum(double limit) {
   return legal_number(limit, [&](double number) { return number <= limit; });
 }
@@ -64,7 +64,7 @@ void check_times(const Curve& curve, const std::string& entry, const PlausibleRa
       const std::string least = legal_number(before / largest_fall, std::not_fn(falls));
       problems.add(key(i),
                    fmt::format("must be at least {0} seconds, 1/{1:g} of the {2:g} seconds for the smaller size {3:g}, "
-                               "because noise of a measurement is smaller; nearest: {0}",
+                               "because the noise of a measurement is smaller; nearest: {0}",
                                least, largest_fall, before, points[longest].x));
     }
   }
@@ -87,7 +87,7 @@ void check_bytes(const Curve& points, const std::string& path, config::Problems&
 }
 
 // Largest plausible ratio of a link's rate to its rate for a larger message, among messages of at least `bytes` bytes.
-// Bursts of a traffic shaper and caches make small messages fast, but not large messages.
+// Caches and the bursts of a traffic shaper make small messages fast, but not large messages.
 struct LargestRatio {
   double bytes, ratio;
 };
@@ -122,7 +122,7 @@ void check_link(const MeasuredLink& link, const std::string& path, config::Probl
   if (link.group == GroupKind::intra && link.nodes != 1)
     problems.add(path + ".nodes", "must be 1 for the group intra; nearest: 1");
   if (link.group == GroupKind::all && link.nodes == 1)
-    problems.add(path + ".nodes", "must be at least 2 for the group all; ranks of one node are the group intra");
+    problems.add(path + ".nodes", "must be at least 2 for the group all; for ranks of one node, set the group intra");
   if (link.group == GroupKind::inter && link.nodes != link.ranks)
     problems.add(path + ".nodes",
                  cat("must be equal to ranks (", link.ranks, ") for the group inter; nearest: ", link.ranks));
@@ -146,7 +146,7 @@ void check_group_sizes(const Cluster& cluster, config::Problems& problems) {
 }
 
 // Checks that no two entries of the section `section` have the same value of `what`, which `of` returns for an entry.
-// Predictions would use only one of the two. `key` is the first key of an entry.
+// Predictions would use only one of two such entries. `key` is the first key of an entry.
 template <class Entry, class Of>
 void check_no_repeats(const std::vector<Entry>& entries, const std::string& section, const std::string& key,
                       std::string_view what, const Of& of, config::Problems& problems) {
@@ -203,7 +203,8 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
   all.push_back(slowdown.of);
   std::sort(all.begin(), all.end());
   if (std::adjacent_find(all.begin(), all.end()) != all.end())
-    problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
+    problems.add(path + ".beside",
+                 cat("must list each lane once, and must not list ", enum_name(slowdown.of), ", which is `of`"));
 }
 
 void check_fewer_threads(const Cluster& cluster, config::Problems& problems) {
@@ -226,10 +227,10 @@ void check_bursts(const Cluster& cluster, config::Problems& problems) {
     const std::string path = cat("bursts.", i, ".group");
     if (!problems.good({path})) return;
     const GroupKind group = cluster.bursts[i].group;
-    if (group == GroupKind::all) problems.add(path, "must be inter or intra, each of which has its own burst");
+    if (group == GroupKind::all) problems.add(path, "must be inter or intra; to set both, list two bursts");
     const auto before = std::span(cluster.bursts).first(i);
     if (std::ranges::find(before, group, &LinkBurst::group) != before.end())
-      problems.add(path, "must not repeat the group of an earlier burst");
+      problems.add(path, "must not repeat the group of an earlier burst; remove one of the two");
   }
 }
 
@@ -260,7 +261,8 @@ void check_same_size(const Cluster& cluster, config::Problems& problems) {
   check("ranks_per_node", cluster.measured.ranks_per_node, cluster.machine->ranks_per_node);
 }
 
-// Returns the file with its overrides. Messages show the overrides as they are written on the command line.
+// Returns the document in the file `path`, with `overrides` applied. Messages show the overrides as they are written on
+// the command line.
 config::Document document_of(const std::string& path, const std::vector<std::string>& overrides) {
   config::Document document = config::load(path);
   for (const std::string& text : overrides) config::override_key(document, text, "cluster.");

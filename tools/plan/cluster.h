@@ -60,14 +60,15 @@ constexpr auto enum_names(CopyKind) {
                                                                {CopyKind::restore, "restore"}});
 }
 
-/// Pass of attention.
+/// Pass to which an attention measurement belongs.
 enum class AttentionPass : uint8_t { forward, backward };
 constexpr auto enum_names(AttentionPass) {
   return std::to_array<std::pair<AttentionPass, std::string_view>>(
       {{AttentionPass::forward, "forward"}, {AttentionPass::backward, "backward"}});
 }
 
-/// Kind of a kernel that is neither a product nor attention. Kernels of a kind take about the same time per byte.
+/// Kind of a kernel that is neither a product nor attention. Kernels of the same kind take about the same time per
+/// byte.
 enum class KernelClass : uint8_t { pointwise, activation, gelu, norm, reduction, permute, router, loss, optimizer };
 constexpr auto enum_names(KernelClass) {
   return std::to_array<std::pair<KernelClass, std::string_view>>({{KernelClass::pointwise, "pointwise"},
@@ -86,7 +87,8 @@ using schedule::Lane;
 /// Curve of seconds (y) over sizes (x, ascending). The help text of each curve states the unit of x.
 using config::Curve;
 
-/// Date and machine of the measurement. The texts (except the date 'assumed'), `seconds` and `cores` are informational.
+/// Date and machine of the measurement. The texts (except the date 'assumed'), `seconds` and `cores` inform the reader,
+/// and do not affect predictions.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;
@@ -99,7 +101,7 @@ struct Origin {
   void fields(V& v) {
     using config::at_least;
     v("date", date, "time of the measurement in UTC; 'assumed' if nothing was measured");
-    v("seconds", seconds, "duration of the measurement", at_least(0));
+    v("seconds", seconds, "[s] duration of the measurement", at_least(0));
     v("hexad", hexad, "version of the program");
     v("processor", processor, "processor of the first node");
     v("instructions", instructions, "instruction set of the kernels");
@@ -158,7 +160,7 @@ struct MeasuredProduct {
   void fields(V& v) {
     using config::at_least;
     v("element", element, "type of the operands");
-    v("pass", pass, "forward, or one of the gradients");
+    v("pass", pass, "forward, input_gradient or weight_gradient");
     v("experts", experts, "number of experts in the grouped product", at_least(1));
     v("inputs", inputs, "number of columns of the input", at_least(1));
     v("outputs", outputs, "number of columns of the result of the forward product", at_least(1));
@@ -205,7 +207,8 @@ struct MeasuredCopy {
 
   template <class V>
   void fields(V& v) {
-    v("kind", kind, "copy, gather (rows by index), offload (to file-backed memory), restore (from it)");
+    v("kind", kind,
+      "copy, gather (rows by index), offload (to file-backed memory) or restore (from file-backed memory)");
     v("points", points, "[bytes, seconds], ascending", config::positive());
   }
 };
@@ -235,7 +238,8 @@ struct MeasuredThreads {
   void fields(V& v) {
     v("threads", threads, "number of threads that compute the product, less than measured.threads",
       config::at_least(1));
-    v("speed", speed, "speed relative to all threads, while no other work runs", config::positive());
+    v("speed", speed, "speed of the product, relative to its speed on all threads, while no other work runs",
+      config::positive());
   }
 };
 
@@ -259,9 +263,9 @@ struct LinkBurst {
 /// microseconds.
 inline constexpr double longest_operation = 0.01;
 
-/// Largest legal ratio of a measured time to the time of a larger size of the same curve. More work takes no less time,
-/// but a measurement has noise. A kernel for few rows may also take longer than a kernel for more rows. The largest
-/// ratio in recipes/clusters is 1.8.
+/// Largest legal ratio of a measured time to the time of a larger size of the same curve. More work should not take
+/// less time, but measurements have noise. A kernel for few rows can also take longer than a kernel for more rows. The
+/// largest ratio in recipes/clusters is 1.8.
 inline constexpr double largest_fall = 2;
 
 struct Cluster {
@@ -299,19 +303,21 @@ struct Cluster {
     v("fewer_threads", fewer_threads, "speeds of grouped products on fewer threads, ascending by threads");
     v("capped_slowdowns", capped_slowdowns, "like `slowdowns`, but products use one thread less than the rank has");
     v("bursts", bursts, "bursts of links that a traffic shaper limits; given by the user, not measured");
-    v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
+    // Must be the last key, because to_yaml() can cut it off.
+    v("machine", machine, "description of machines that were not measured");
   }
 };
 
-/// Reads a cluster file and applies `overrides`, without the prefix "cluster." that they have on the command line.
-/// Throws Error(usage) that lists every problem of the file with its line. Messages show overrides with the prefix.
+/// Reads a cluster file and applies `overrides`. On the command line, each override has the prefix "cluster.", which
+/// `overrides` must omit. Throws Error(usage) that lists every problem of the file with its line. Messages show
+/// overrides with this prefix.
 Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
-/// Returns the position of the key `key` (such as "machine.peak.f64") in the cluster file, such as "c.yaml:5". If the
-/// file lacks the key, returns the position of the innermost existing section on the key's path. Returns `path` if the
+/// Returns the position of the key `key` (such as "machine.peak.f64") in the cluster file, such as "c.yaml:5". Returns
+/// the position of the innermost existing section on the key's path if the file lacks the key. Returns `path` if the
 /// file has no such section, or if `key` is empty.
 std::string position_in_cluster(const std::string& path, const std::vector<std::string>& overrides,
                                 std::string_view key);
-/// Returns the text of a file that load_cluster() reads. Every number is written exactly.
+/// Returns the text of a cluster file from which load_cluster() reads `cluster`. Every number is written exactly.
 std::string to_yaml(const Cluster& cluster);
 
 /// Returns a cluster without measurements: `nodes` nodes of `ranks_per_node` ranks, with the curves of
@@ -328,7 +334,7 @@ struct GroupShape {
 /// Request for rates: groups, element type and sizes.
 struct RatesQuery {
   std::vector<GroupShape> groups;            // groups whose links must have been measured
-  std::vector<GroupShape> further_groups{};  // groups whose links may be unmeasured, and missing in Rates::links
+  std::vector<GroupShape> further_groups{};  // groups whose links are missing in Rates::links if they were not measured
   Element element = Element::f32;
   int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: the sizes of the largest measured product
   CopyKind copy = CopyKind::copy;
@@ -350,10 +356,11 @@ const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, c
 /// one of the groups is on a single node.
 double size_factor(const MeasuredLink& link, const GroupShape& group);
 
-/// Returns the curve of `points`. The curve keeps the rate of the last point for all larger sizes in two cases. In the
-/// first case, the last point has a lower rate than the previous point. Extrapolation from both points would lower the
-/// rate further, but real links and kernels keep their rate. In the second case, the last point takes no longer than
-/// the previous point. A measured time is then too short, and the extrapolated rate would be infinite.
+/// Returns the curve of `points`. The curve keeps the rate of the last point for all larger sizes in two cases:
+/// - The last point has a lower rate than the previous point. Extrapolation from these two points would lower the rate
+///   further, but real links and kernels keep their rate.
+/// - The last point takes no longer than the previous point. One of these measured times is wrong, and the extrapolated
+///   rate would be infinite.
 schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the cores that the ranks of a node share (Rates::cores); none if measured.node_cores is not set.
@@ -371,8 +378,8 @@ std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredT
 /// pass of the same shape. A measured slowdown whose speed is above 1 counts as a speed of 1. Throws Error(usage) that
 /// names the first missing entry of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
-/// Returns the passes that were not measured, so that rates_of() prices their products like those of another pass.
-/// Throws Error(usage) if the cluster has no products of the element type.
+/// Returns the passes that were not measured. rates_of() prices the products of such a pass like the products of
+/// another pass. Throws Error(usage) if the cluster has no products of the element type.
 std::vector<GemmPass> unmeasured_passes(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

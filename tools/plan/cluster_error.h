@@ -8,16 +8,16 @@
 
 namespace hexad::plan {
 
-/// An Error(usage): a cluster lacks a rate, a link or ranks that a prediction needs. The message does not name the
-/// cluster's file, because the code that prices operations does not have its path. Callers that have the path put the
-/// position of key() in front of the message (position_in_cluster()).
+/// Error(usage) about a cluster that lacks a rate, a link or ranks that a prediction needs. The message does not name
+/// the cluster's file, because the code that prices operations does not have the file's path. Callers that have the
+/// path put the position of key() in front of the message (position_in_cluster()).
 class ClusterError : public base::Error {
  public:
   ClusterError(std::string key, const std::string& message)
       : base::Error(base::ExitCode::usage, message), key_(std::move(key)) {}
 
-  /// Returns the path of the key that the cluster file lacks, or whose value is the reason; empty if the error is not
-  /// about a single key.
+  /// Returns the path of the key that the cluster file lacks, or whose value causes the error. The path is empty if the
+  /// error is not about a single key.
   const std::string& key() const { return key_; }
 
  private:

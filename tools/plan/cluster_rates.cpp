@@ -45,8 +45,8 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
 // Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. Scales the
-// measured times at each number of rows by the size of the weight. The reason is that a product with few rows takes as
-// long as reading the weight.
+// measured times at each number of rows by the size of the weight, because a product with few rows takes as long as
+// reading the weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;
@@ -82,7 +82,7 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
   const double wanted = wanted_area(query);
   const MeasuredProduct& nearest = nearest_product(cluster, query);
   schedule::ByGemmPass<schedule::TimeCurve> curves;
-  curves.fill(curve_of(nearest, wanted > 0 ? wanted : area(nearest)));  // for the passes of unmeasured_passes()
+  curves.fill(curve_of(nearest, wanted > 0 ? wanted : area(nearest)));  // default for the passes of unmeasured_passes()
   for (const MeasuredProduct& p : cluster.products)
     if (have_same_shape(p, nearest)) curves[base::ordinal(p.pass)] = curve_of(p, wanted > 0 ? wanted : area(p));
   return curves;

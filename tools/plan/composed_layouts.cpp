@@ -20,8 +20,8 @@ namespace {
 using layers::Recompute;
 
 // A layout is excluded if the composed estimate of the same layout with more recomputation exceeds this multiple of the
-// limit. With less recomputation, a layout keeps more tensors. It saves only the memory of the part that is recomputed
-// at a time. This memory is small compared with the margin.
+// limit. With less recomputation, a layout keeps more tensors. It saves only the tensors that one recomputation holds
+// at a time, which are small compared with the margin.
 constexpr double error_of_less_recomputation = 1.25;
 // A layout certainly fits if this multiple of its composed estimate fits.
 constexpr double certainly_fits = 1.25;
@@ -130,7 +130,7 @@ class Composition {
     // enough: the least recomputation with which the layout certainly fits. too_little: the most recomputation with
     // which the layout is far too large.
     std::optional<Recompute> enough{}, too_little{};
-    std::optional<size_t> with_zero_1{};  // group of the same layouts with zero 1; only for variants with zero 2
+    std::optional<size_t> with_zero_1{};  // index of the group with zero 1 and otherwise equal settings; set for zero 2
     bool is_slow = false;                 // true: a layout is needless, or takes at least seconds_to_undercut()
     // true: a layout of the group needs far more memory than wanted_.limit(), so the remaining layouts of the group are
     // not composed.
@@ -200,7 +200,7 @@ class Composition {
     return seconds[wanted - 1];
   }
 
-  // Adds the variants of the layouts. Some are only counted:
+  // Adds the variants of the layouts. These variants are only counted:
   // - variants that are certainly too large
   // - needless variants, if seconds_to_undercut() has a value. The layout of such a variant certainly fits, or is too
   //   slow. A variant is never faster than its layout if activations are not offloaded
@@ -242,8 +242,8 @@ class Composition {
   }
   double seconds_of(size_t i) { return composed_[i] ? composed_[i]->seconds : costs_.seconds(legal_[i]); }
 
-  // Returns a lower bound of the bytes of a variant of layout `i` if the variant is certainly too large; otherwise
-  // none.
+  // Returns a lower bound of the bytes of a variant of layout `i`. Returns none unless the variant is certainly too
+  // large.
   std::optional<double> state_if_too_large(size_t i, const train::Recipe& variant) const {
     const double state = state_.layout_bytes(variant, request_.world);
     const Group& group = groups_[group_of_[i]];

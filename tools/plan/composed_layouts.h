@@ -23,8 +23,8 @@ struct ComposedLayouts {
   std::vector<PlanCandidate> needless;   // layouts that save memory without need; see compose_layouts()
   int64_t needless_variants = 0;         // number of needless variants that are not in `needless`
   int64_t too_large_count = 0;           // layouts that seem too large, including layouts that are only counted
-  // Least memory of the layouts that exceed the limit, in bytes: composed, or a lower bound for layouts that are only
-  // counted. Infinite if there are no such layouts.
+  // Least memory in bytes of the layouts that exceed the limit; infinite if there are no such layouts. This is the
+  // composed memory, or a lower bound of the memory of layouts that are only counted.
   double least_memory = std::numeric_limits<double>::infinity();
 };
 
@@ -37,8 +37,8 @@ struct ComposedLayouts {
 /// recomputation, certainly fits. All variants of a layout are also needless if simulated_per_wanted * request.wanted
 /// other layouts are at least as fast as this layout. These rules do not apply under Objective::memory, or if
 /// activations are offloaded. Under Objective::memory, a layout is omitted if it certainly needs more memory than
-/// max(8, simulated_per_wanted * request.wanted) other layouts. This is certain from the layout's lower bound, or from
-/// the composed memory of the same layout with more recomputation.
+/// max(8, simulated_per_wanted * request.wanted) other layouts. The layout's lower bound, or the composed memory of the
+/// same layout with more recomputation, makes this certain.
 ComposedLayouts compose_layouts(std::vector<PlanCandidate> legal, const StateBound& state, LayerCosts& costs,
                                 double memory, const PlanRequest& request);
 

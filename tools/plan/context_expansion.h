@@ -12,8 +12,8 @@
 
 namespace hexad::plan {
 
-/// Reads sequence lengths. "4096" and "4K" are a single length. "4K..1M" is 4K and its doublings up to 1M. K is 1024, M
-/// is 1024 K. Throws Error(usage) in these cases:
+/// Parses a text that states one or several sequence lengths in tokens. "4096" or "4K" is a single length. "4K..1M" is
+/// 4K and its doublings up to 1M. K is 1024, M is 1024 K. Throws Error(usage) in these cases:
 /// - the text has another form
 /// - a length is not from 1 to 4M (max_micro_batch_tokens, the limit of predictions)
 /// - the last length is not the first length times 1, 2, 4, ...; the error gives the nearest legal ranges

@@ -62,8 +62,8 @@ std::string take_dense_rows(train::Recipe& recipe) {
   for (train::StageConfig& stage : recipe.stages) take(stage.schedule.moe, stage.parallel);
   std::string line;
   for (const int64_t rows : found) {
-    line += line.empty() ? "schedule.moe.dense_rows: " : "; ";
-    line += rows == never_dense ? "dense GEMMs are not faster at the largest load" : base::cat(rows);
+    line += line.empty() ? "schedule.moe.dense_rows (rows per expert): " : "; ";
+    line += rows == never_dense ? "dense GEMMs are not faster at the largest measured load" : base::cat(rows);
   }
   return line.empty() ? line : base::cat(line, " (measured in ", recipe.schedule.profile, ")");
 }

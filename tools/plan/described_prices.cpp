@@ -57,8 +57,8 @@ double DescribedPrices::product(const Product& p, double largest) const {
                                                              : weights;
   const double occupied = std::min(1.0, result / (static_cast<double>(m_.sms) * tile * tile));
   const double width = p.inputs / (p.inputs + share.half_width) * (p.outputs / (p.outputs + share.half_width));
-  // Takes the lower of the efficiencies by width and by occupied SMs. If these efficiencies were multiplied, a larger
-  // matrix product could take less time.
+  // Takes the lower of the efficiencies by width and by occupied SMs. A larger matrix product could take less time if
+  // these efficiencies were multiplied.
   const double efficiency = std::min(curve.at(mean) * width, curve.greatest() * occupied);
   const double rate = peak(p.dtype) * *m_.sustained * efficiency;
   const double flops = 2 * p.rows * p.inputs * p.outputs;

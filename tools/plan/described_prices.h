@@ -16,12 +16,12 @@ class DescribedPrices {
   const Machine& machine() const { return m_; }
   /// True if the host of a rank computes its kernels, because the rank has no other device.
   bool computes_on_host() const { return m_.device == MachineDevice::cpu; }
-  /// Returns the host's seconds for an operation.
+  /// Returns the seconds for which an operation occupies the host.
   double operation() const { return *m_.operation; }
   /// Returns the peak rate for `dtype` in FLOP/s; 0 if the description does not give it.
   double known_peak(base::Dtype dtype) const;
 
-  /// These functions return prices like the functions of Prices with the same names.
+  /// These functions return prices in seconds, like the functions of Prices with the same names.
   double product(const Product& p, double largest) const;
   double attention(const Attention& a) const;
   double memory_bound(double bytes, double kernels) const;
@@ -32,11 +32,11 @@ class DescribedPrices {
   void add_slowdowns(schedule::Rates& rates) const;
 
  private:
-  // Distribution of a group: the number of its ranks, the number of its ranks in one domain, and the number of its
-  // domains.
+  // Distribution of a group over domains of the fast link: the number of its ranks, the number of its ranks in one
+  // domain, and the number of its domains.
   struct Distribution {
     double ranks, inside, domains;
-    double adapter;  // share of an adapter's bandwidth for each rank
+    double adapter;  // fraction of an adapter's bandwidth that each rank gets
   };
 
   Distribution distribution_of(const GroupPlace& place) const;

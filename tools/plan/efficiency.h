@@ -10,8 +10,8 @@
 
 namespace hexad::plan {
 
-/// Efficiency as a function of the size of the work. Between points, the time (size / efficiency) is linear. This is
-/// exact for a fixed overhead and a constant rate. Beyond the last point, the efficiency is constant.
+/// Efficiency as a function of the size of the work. The time (size / efficiency) is linear between points. This
+/// interpolation is exact for a fixed overhead and a constant rate. Beyond the last point, the efficiency is constant.
 class Efficiency {
  public:
   using Curve = config::Curve;

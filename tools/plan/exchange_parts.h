@@ -7,7 +7,7 @@ namespace hexad::plan {
 
 struct ExchangeParts {
   schedule::Timeline dispatch;  // tasks before the first computation begins
-  schedule::Timeline combine;   // tasks after the last computation has ended; time 0 is this end
+  schedule::Timeline combine;   // tasks after the end of the last computation, which is time 0
 };
 
 /// Returns the tasks of a measured or predicted forward pass before and after its computations. The pass must compute

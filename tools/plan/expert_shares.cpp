@@ -28,7 +28,7 @@ double number_of(const std::string& word, const std::string& place) {
   double value = 0;
   try {
     value = std::stod(word, &end);
-  } catch (const std::exception&) {  // not a number: reported below
+  } catch (const std::exception&) {  // the word is not a number, which the test below reports
   }
   if (end != word.size())
     fail(ExitCode::usage, place, ": '", word,

@@ -19,7 +19,7 @@ using train::Recipe;
 
 namespace {
 
-// Returns the node of each rank of the first stage. Ranks are in ascending order.
+// Returns the node of each rank of the first stage, in ascending order of the ranks.
 std::vector<int> nodes_of_stage(const Recipe& r, int64_t ranks_per_node, int64_t world, int64_t stages) {
   mesh::Sizes sizes = r.parallel.sizes();
   sizes.pp = static_cast<int>(stages);
@@ -86,7 +86,7 @@ struct Extend {
 };
 
 // Multiplies the bytes of weight updates by the factor `times`. The products of Muon do not change, because a rank
-// orthogonalises the whole of each matrix of which the rank has a part.
+// orthogonalises whole matrices, even if it holds only a shard of them.
 struct Enlarge {
   int64_t times;
 
@@ -99,8 +99,8 @@ struct Enlarge {
 bool is_attention(const device::Work& work) { return std::holds_alternative<device::AttentionWork>(work); }
 
 // Removes ranks from groups in which the recorded rank neither sends nor receives messages. Keeps the recorded rank
-// and, if there is one, a rank in another domain of the fast link. The simulation of a single rank depends on no other
-// ranks, and groups may have thousands of ranks.
+// and, if there is one, a rank in another domain of the fast link. The simulation of a single rank does not use the
+// other ranks, and groups can have thousands of ranks.
 void keep_few_ranks(StepRecord& record, const StepPrices& prices) {
   const int64_t nodes_of_domain = prices.nodes_of_domain();
   const auto domain_of = [&](int rank) { return prices.node_of_rank()[rank] / nodes_of_domain; };
@@ -123,7 +123,7 @@ void keep_few_ranks(StepRecord& record, const StepPrices& prices) {
 // Returns a rank's memory for the loss that tp ranks share, as a multiple of the memory for one block without tp.
 // tp::vocab_cross_entropy() keeps the logits of two blocks: it computes the logits of a block while statistics of the
 // previous block are in flight. The function keeps the gradient of one block, in the model's dtype. The gradient uses
-// the memory of the logits if they have the model's dtype.
+// the memory of the logits if the logits have the model's dtype.
 double blocks_of_shared_loss(const Recipe& r) {
   const base::Dtype weights = train::dtype_of(r.train.precision);
   const base::Dtype of_logits = r.train.dtype_of_logits().value_or(base::accumulator_dtype(weights));
@@ -132,8 +132,8 @@ double blocks_of_shared_loss(const Recipe& r) {
   return (2 * logits + gradient) / (logits + gradient);
 }
 
-// Maximum of the longer recorded sequence length, in tokens of a rank, before rounding. The recipe's context is used
-// instead if it is shorter.
+// Maximum of the longer recorded sequence length, in tokens of a rank, before rounding. A shorter context of the recipe
+// replaces this maximum.
 constexpr int64_t recorded_tokens = 1024;
 
 // Difference between the two recorded sequence lengths before rounding, in tokens of a rank. The difference is small,

@@ -21,8 +21,8 @@ struct FewLayersMemory {
 /// Times of one rank's step with two micro-batches, in seconds.
 struct FewLayersTimes {
   double micro_batch = 0;  // from the start of the first micro-batch to the start of the second
-  // The step without its micro-batches: optimizer and exposed reductions. Under ZeRO-1 and 2, also all gathers of
-  // weights, although a whole step hides a part of these gathers (see record_step()).
+  // The step without its micro-batches: optimizer and exposed reductions. Under ZeRO-1 and 2, `rest` includes all
+  // gathers of weights, although a whole step hides some of these gathers (see record_step()).
   double rest = 0;
   double dp_traffic = 0;  // communication of weights and gradients in a micro-batch, both hidden and exposed
 };
@@ -41,9 +41,9 @@ class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. `prices` are the prices of the stage (prices_of_stage()). `contexts`
   /// has the two sequence lengths, ascending. Records the rank whose experts have the largest total load if `load`
-  /// gives the loads of the experts. `extensions` must outlive the object. `shared` holds results of other runs; the
-  /// runs of this object use these results and add their own. The runs of this object share results only with each
-  /// other if `shared` is null.
+  /// gives the loads of the experts. `extensions` must outlive the object. `shared` holds results of other runs. The
+  /// runs of this object use these results and add their own. If `shared` is null, the runs of this object share
+  /// results only with each other.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, std::shared_ptr<const StepPrices> prices,
             const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
             std::shared_ptr<SharedByRuns> shared = nullptr);
@@ -73,7 +73,7 @@ class FewLayers {
   // Operation of the record that is attention, or whose work has other sizes in the step with the shorter sequences.
   struct Shorter {
     size_t operation;   // index in StepRecord::issues
-    device::Work work;  // in the step with the shorter sequences
+    device::Work work;  // work in the step with the shorter sequences
   };
   device::MemoryStats run_recorded(StepRecord& record);
   device::Work resized(size_t operation, double sequences, double context) const;
@@ -81,7 +81,7 @@ class FewLayers {
   mesh::Layout layout() const;
   int rank_in(const mesh::Layout& layout) const;
 
-  train::Recipe recipe_;  // with one pipeline stage, and one longer sequence as micro-batch
+  train::Recipe recipe_;  // recipe with one pipeline stage, and with one longer sequence as micro-batch
   const train::Extensions& extensions_;
   RoutingLoad load_;
   std::shared_ptr<SharedByRuns> shared_;
@@ -95,7 +95,8 @@ class FewLayers {
   // By operation: the first operation that has the same price with any number of tokens.
   std::vector<int32_t> same_price_;
   StepContention contention_;
-  std::unique_ptr<StepSimulation> simulation_;  // of the record; null before times() and after free_simulation()
+  // Simulation of the record; null before times() and after free_simulation().
+  std::unique_ptr<StepSimulation> simulation_;
   // Shorter and longer sequence length. contexts_ holds the longer length twice if the shorter length is ignored.
   std::array<int64_t, 2> contexts_, recorded_contexts_;
   size_t first_ = 0, second_ = 0;  // indices of the first operations of the two micro-batches

@@ -1,4 +1,4 @@
-// The fewest ranks on which a recipe fits.
+// The fewest ranks on which a recipe fits into memory.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ namespace hexad::plan {
 std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 
 struct FewestRanks {
-  // Fewest ranks on which a layout fits. The largest tried number of ranks with a legal layout if no layout fits. The
-  // largest tried number if no layout is legal.
+  // Fewest ranks on which a layout fits. If no layout fits, this is the largest tried number of ranks with a legal
+  // layout, or the largest tried number if no layout is legal.
   int64_t ranks;
   Plan plan;  // plan on these ranks; `best` is empty if no layout fits
   /// A number of ranks on which no layout fits. `legal` is the number of legal layouts on these ranks. `least_memory`

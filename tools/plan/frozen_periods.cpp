@@ -35,7 +35,7 @@ std::vector<FrozenPeriods> frozen_periods(const train::Recipe& r, const train::E
   if (r.optim.freeze.empty()) return {FrozenPeriods{}};
   const int64_t first = r.model.moe.dense_layers, period = layers_of_period(r),
                 periods = std::max<int64_t>(1, (r.model.layers - first) / period);
-  std::vector<std::string> common;  // outside all periods
+  std::vector<std::string> common;  // frozen parameters outside all periods
   std::vector<std::vector<OfLayer>> of_period(
       static_cast<size_t>(periods));  // layers are counted from the start of the period
   for (const layers::NamedSize& p : layers::parameter_sizes(r.model, extensions)) {

@@ -18,7 +18,7 @@ struct FrozenPeriods {
   /// Names of the frozen parameters of a small model. The small model has the recipe's first layers
   /// (model.moe.dense_layers), two periods of this kind, and the recipe's parameters outside the layers.
   std::vector<std::string> freeze;
-  double share = 1;  // share of the recipe's periods that have this kind
+  double share = 1;  // fraction of the recipe's periods that have this kind
 };
 /// Returns the kinds of periods of the recipe's model. The shares sum to one.
 std::vector<FrozenPeriods> frozen_periods(const train::Recipe& recipe, const train::Extensions& extensions);

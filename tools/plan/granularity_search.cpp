@@ -70,7 +70,7 @@ GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
     : GranularitySearch(all_from(fewest, most), 1, std::move(state)) {}
 
 // Returns the bounds of n for `batch`: the n of the neighbouring ranges. A bound is the search's smallest or largest n
-// if there is no range on its side. Both bounds are the range's n if a known range contains `batch`.
+// if there is no range on that side of `batch`. Both bounds are the range's n if a known range contains `batch`.
 GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
   const auto position = [&](int64_t n) -> size_t { return std::ranges::lower_bound(numbers_, n) - numbers_.begin(); };
   int64_t low = numbers_.front(), high = numbers_.back();
@@ -80,7 +80,7 @@ GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
     if (range.smallest > batch) high = std::min(high, n);
   }
   base::require(low <= high, "[GranularitySearch] a smaller batch has ", low, " micro-batches and a larger batch ",
-                high, "; expected at least ", low, " of the larger batch");
+                high, "; expected at least ", low, " for the larger batch");
   Bounds b{position(low), position(high)};
   while (b.high > b.low && numbers_[b.high] > batch) --b.high;  // every micro-batch has at least one token
   return b;

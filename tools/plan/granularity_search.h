@@ -34,10 +34,11 @@ SampleSummary summary_of(std::vector<double> samples);
 /// deviation.
 bool indistinct(const SampleSummary& a, const SampleSummary& b);
 
-/// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
-/// fall when B grows, and the time as a function of n falls and then rises. The search remembers ranges of B with the
-/// same n. A B inside a known range needs no measurement. For any other B, the search is limited to the n of the
-/// neighbouring ranges. Each restore strategy and each schedule needs its own object.
+/// Finds the best number n of micro-batches for batches of any size B with few measurements. The search uses two
+/// hypotheses of the paper: the best n does not fall when B grows, and the time as a function of n falls and then
+/// rises. The search remembers ranges of B with the same n. A B inside a known range needs no measurement. For any
+/// other B, the search is limited to the n of the neighbouring ranges. Each restore strategy and each schedule needs
+/// its own object.
 ///
 /// This class corrects the printed algorithm in three points:
 /// - The smallest n is 1 (as in the paper's text), or `fewest` if `fewest` is larger.
@@ -82,7 +83,7 @@ class GranularitySearch {
   int64_t conclude(int64_t batch, int64_t otherwise);
   /// Records a time. `n` must be one of the search's numbers.
   void record(int64_t batch, int64_t n, double seconds);
-  /// Returns a summary of the times of n that count; none if n lacks samples.
+  /// Returns the summary of the times of n that count; none if too few times of n are recorded.
   std::optional<SampleSummary> measured(int64_t batch, int64_t n) const;
   /// Calls `measure` until n is settled for `batch`. Returns this n.
   int64_t best(int64_t batch, const Measure& measure);

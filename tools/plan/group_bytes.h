@@ -13,7 +13,7 @@ struct GroupBytes {
   std::string name;  // such as "ep" or "dp x cp"
   comm::TrafficClass traffic;
   std::vector<int> ranks;  // ranks of the first such group, in the group's order
-  /// Bytes, averaged over pipeline stages. `network` counts the part of `sent` that leaves the domain of the fast link
+  /// Bytes, averaged over pipeline stages. `network` counts the bytes of `sent` that leave the domain of the fast link
   /// (RecordPrices::sent_over_network).
   double sent = 0, network = 0;
 };

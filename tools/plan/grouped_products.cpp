@@ -11,7 +11,7 @@ namespace {
 
 double weight_of(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Returns the curve of the share `share` of the experts of `p`, over the number of rows. Multiplies the seconds by
+// Returns the curve of seconds over rows for the fraction `share` of the experts of `p`. Multiplies the seconds by
 // `scale`.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double scale, double share) {
   schedule::TimeCurve curve;

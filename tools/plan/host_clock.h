@@ -20,8 +20,8 @@ class HostClock {
   }
 
   /// Returns the seconds for which the next operation of the record waits only for the host. When this wait begins, all
-  /// operations that it follows have ended. `seconds` is the operation's own time. Must be called once for each
-  /// operation, in the order of the record.
+  /// operations on which the next operation depends have ended. `seconds` is the duration of the next operation. Must
+  /// be called once for each operation, in the order of the record.
   double delay(double seconds);
 
  private:

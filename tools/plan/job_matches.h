@@ -17,7 +17,7 @@ class JobMatches {
   explicit JobMatches(std::vector<schedule::Job>& jobs) : jobs_(jobs) {}
 
   /// Matches the operations of all ranks. Throws std::logic_error if members of a group issue different operations.
-  /// Also throws it if a rank does not send as many messages as its peer receives.
+  /// Also throws std::logic_error if a rank does not send as many messages as its peer receives.
   void match(std::span<const RankJobs> ranks);
 
   /// Returns the total number of matched collectives and messages, which is above every number in Job::collective.
@@ -32,9 +32,9 @@ class JobMatches {
 
   static void require_alike(const device::IssuedGroup& group, const Member& a, const Member& b);
   // Sets the ends of receives on a simulated rank from a peer that is not simulated. Receive k ends with the k-th
-  // message that the simulated rank sends to the mirrored peer: the rank at the same distance on the other side in the
-  // group. The receive takes no time if the numbers of receives and of mirrored messages differ. It also takes no time
-  // if the simulated rank waits for the receive before it sends the mirrored message.
+  // message that the simulated rank sends to the mirrored peer: the rank at the same distance in the opposite direction
+  // within the group. The receive takes no time if the numbers of receives and of mirrored messages differ. It also
+  // takes no time if the simulated rank waits for the receive before it sends the mirrored message.
   void receive_alone(const Member& received, const std::optional<Member>& sent);
 
   void join(const std::vector<Member>& members);

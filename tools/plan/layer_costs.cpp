@@ -216,7 +216,7 @@ double LayerCosts::memory(const PlanCandidate& candidate) {
   const double layers = number(std::ranges::max(stages_of(r), {}, &Stage::layers).layers);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   const double kept = in_flight(r, micro_batches_of(r, layout)) / train::pipeline_of(r).stages_a_rank();
-  // With more stages, fewer ranks share the divided state, so each rank holds more of it.
+  // With more stages, fewer ranks share the divided state, so each rank holds more of this state.
   const double fewer = pp / static_cast<double>(stages_that_count(r));
   const auto state = [&](double FewLayersMemory::*bytes, int64_t divided_from) {
     const Linear l = linear(few, bytes, r);

@@ -26,11 +26,11 @@ struct ComposedStep {
 ///
 /// The time of a step is linear in the numbers of layers and micro-batches, plus the bubble of the pipeline. The memory
 /// of a step is linear in the numbers of layers and of micro-batches in flight. The layers are divided among the stages
-/// like in a run: the division balances the FLOPs of layers and head. The groups that exchange weights and gradients
-/// are smaller if the candidate has more stages than the recorded model (RecordPrices::shrink_groups()). Temporary
-/// memory is linear in the tokens, but a GPU computes the loss in blocks of rows. If there are more tokens than a block
-/// has (tokens_of_loss_block()), temporary memory is the larger of two sizes: the memory of the loss of one block, and
-/// the memory of the layers.
+/// as in a run, where the division balances the FLOPs of layers and head. The groups that exchange weights and
+/// gradients are smaller if the candidate has more stages than the recorded model (RecordPrices::shrink_groups()).
+/// Temporary memory is linear in the tokens up to the tokens of one block of the loss (tokens_of_loss_block()), because
+/// a GPU computes the loss in blocks of rows. Above this number, temporary memory is the larger of two sizes: the
+/// memory of the loss of one block, and the memory of the layers.
 ///
 /// Each layer has the mean load of all layers if the loads of the experts are given. Each layer has the mean costs of
 /// all layers if optim.freeze freezes different parameters in different layers. The recipes of all candidates may

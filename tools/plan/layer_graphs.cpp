@@ -90,7 +90,8 @@ class IssuedWork {
       : log_(log), layout_(layout), nodes_(nodes), weight_elements_(weight_elements) {}
 
   size_t issues() const { return log_.issues().size(); }
-  // True for a reduction of gradients or a gather of weights of data-parallel ranks: a layer does not wait for it.
+  // True if operation `number` reduces gradients or gathers weights of data-parallel ranks. A layer does not wait for
+  // such an operation.
   bool is_data_parallel(size_t number) const {
     const auto* work = std::get_if<device::CommunicationWork>(&log_.issues()[number].work);
     return work && log_.groups()[work->group].traffic == static_cast<int>(comm::TrafficClass::dp);
@@ -138,8 +139,8 @@ class IssuedWork {
 };
 
 // Records the work of the layer of an instance during the lifetime of the recorder: the graphs of each timed part, and
-// the operations that are issued outside of its graphs. Records each part once. Only the operations outside of graphs
-// are logged, because one log holds the steps of hundreds of schedules.
+// the operations that are issued outside of the part's graphs. Records each part once. Only the operations outside of
+// graphs are logged, because one log holds the steps of hundreds of schedules.
 class WorkRecorder final : public schedule::GraphRunner, public schedule::LayerClock {
  public:
   // `issued` converts the operations of `log`, the log of the instance.

@@ -25,13 +25,14 @@ struct LayerWork {
   /// - sums of slot rows that are not tasks of a graph
   ///
   /// A kernel that is not a matrix product counts as a copy of half of the bytes that it reads and writes. A transfer
-  /// is a task of the kind compute (Cost::transfers). Communication of data-parallel ranks is left out, because it runs
-  /// beside the layers.
+  /// is a task of the kind compute (Cost::transfers). Communication of data-parallel ranks is left out, because it
+  /// overlaps the layers.
   std::vector<schedule::TaskSpec> outside{};
 
   /// Returns the seconds of the work outside of the graphs.
   double seconds_outside(const schedule::Rates& rates) const;
-  /// Returns the links that Rates::links lacks, in the graphs and outside (schedule::unmeasured_links()).
+  /// Returns the links that the graphs and the work outside of them use, and that Rates::links lacks
+  /// (schedule::unmeasured_links()).
   std::set<std::string> unmeasured_links(const schedule::Rates& rates) const;
 };
 
@@ -45,11 +46,11 @@ class LayerOnMeta {
   LayerOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
               const std::vector<int>& node_of_rank, const RoutingLoad& load = RoutingLoad::even);
 
-  /// Returns the work of a micro-batch. Each part occurs once, also the forward of a recomputed block. Takes
+  /// Returns the work of a micro-batch. Each part occurs once, including the forward of a recomputed block. Takes
   /// milliseconds, the time of a step on the meta device.
   LayerWork work(const moe::MoeSchedule& schedule);
   /// Returns the number of operations in the log. A call of work() adds only the operations in LayerWork::outside, and
-  /// the communication of data-parallel ranks beside them.
+  /// the concurrent communication of data-parallel ranks.
   size_t logged() const { return run_.issues().issues().size(); }
 
  private:

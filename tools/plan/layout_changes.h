@@ -20,7 +20,7 @@ struct PlanSite {
   std::shared_ptr<SharedByRuns> shared{};  // results that the runs of all layouts share; null: none
 };
 
-/// Function that returns copies of a recipe, each with other values of one key or of a few related keys. A copy may be
+/// Function that returns copies of a recipe, each with other values of one key or of a few related keys. A copy can be
 /// illegal, or equal to the recipe.
 using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, const PlanSite& site);
 

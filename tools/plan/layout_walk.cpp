@@ -20,7 +20,7 @@ namespace {
 struct WalkKey {
   std::string_view path;
   void (*copy)(Recipe& to, const Recipe& from);
-  std::string_view owner = {};  // key whose value decides if this key has an effect; empty: none
+  std::string_view owner = {};  // key whose value decides whether this key has an effect; empty: none
 };
 
 // Keys in the order in which a walk changes them.

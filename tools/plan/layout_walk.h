@@ -1,5 +1,5 @@
-// Path of legal layouts from one layout to another. One key after another changes, so that a reader sees what each
-// change costs.
+// Path of legal layouts from one layout to another. One key after another changes, so that a reader sees the cost of
+// each change.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ struct WalkSite {
 struct WalkStep {
   PricedLayout layout;
   /// Effective settings that differ from the previous layout, the changed key first. The number of data-parallel ranks
-  /// is the setting "dp". Empty for the first layout.
+  /// is the setting "dp". The list is empty for the first layout.
   std::vector<ChangedSetting> changed;
 
   /// Returns a text like "parallel.tp: 1 -> 2, together with dp: 8 -> 4".
@@ -47,10 +47,10 @@ struct WalkStep {
 /// zero, recomputation, offload, micro-batch, schedule of MoE layers, buckets, and order of the axes.
 std::vector<std::string_view> walk_order();
 
-/// Returns a walk from `from` to `to`. The first and the last step have the given layouts and prices; if both layouts
-/// have the same effect, the walk has one step. The walk leaves out a layout that is illegal or has no price. The
-/// change of this layout is then in the same step as the next change. A change without effect is no step. A setting may
-/// have no effect in `from`, such as the kind of pipeline of one stage. This setting changes together with the key that
+/// Returns a walk from `from` to `to`. The first and the last step have the given layouts and prices. The walk has one
+/// step if both layouts have the same effect. The walk leaves out a layout that is illegal or has no price. The change
+/// of this layout is then in the same step as the next change. A change without effect adds no step. A setting may have
+/// no effect in `from`, such as the kind of pipeline of one stage. This setting changes together with the key that
 /// gives it an effect. Open choices of schedule.moe count as their values before the program chooses.
 std::vector<WalkStep> walk_layouts(const PricedLayout& from, const PricedLayout& to, const WalkSite& site);
 

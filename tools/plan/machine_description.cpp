@@ -265,8 +265,8 @@ CompleteMachine complete(const Machine& given) {
   assume(m.launch, 1.5e-6, "launch: 1.5 us between kernels, as measured on one H100 (docs/reports/gpu-h100.md)");
   if (m.device == MachineDevice::cuda)
     assume(m.operation, 3.8e-6,
-           "operation: 3.8 us of the host for an operation, the time in which a V100 gets short kernels one after the "
-           "other (NVIDIA, Getting Started with CUDA Graphs, 2019)");
+           "operation: 3.8 us of host time for each operation, the interval between short kernels on a V100 (NVIDIA, "
+           "Getting Started with CUDA Graphs, 2019)");
   else
     assume(m.operation, 2.1e-6,
            "operation: 2.1 us for an operation in addition to its kernel, as hexad profile measured on one core "

@@ -1,5 +1,6 @@
 // A description of a cluster that was not measured (docs/planning.md): its sizes, the peak rates of its data sheets,
-// and the share of the peaks that kernels and links reach. The section `machine` of a cluster file contains it.
+// and the share of the peaks that kernels and links reach. The section `machine` of a cluster file contains this
+// description.
 #pragma once
 
 #include <array>
@@ -83,7 +84,7 @@ struct MachineLink {
 
   template <class V>
   void fields(V& v) {
-    v("bandwidth", bandwidth, "[bytes/s] in one direction", config::positive());
+    v("bandwidth", bandwidth, "[bytes/s] rate of the link in one direction", config::positive());
     v("latency", latency, "[s] duration of one step of a collective that moves no data", config::at_least(0));
     v("efficiency", efficiency,
       "share of the bandwidth as a function of the bytes that a rank sends over this link in a collective",
@@ -163,7 +164,7 @@ struct Machine {
   void fields(V& v) {
     using config::at_least, config::positive;
     v("name", name, "name of the machine");
-    v("source", source, "sources of the numbers");
+    v("source", source, "sources of the numbers in this section");
     v("nodes", nodes, "number of nodes, which is also the maximum for a job", config::between(1, 1 << 20));
     v("ranks_per_node", ranks_per_node, "number of ranks (devices) of a node", config::between(1, 1 << 12));
     v("device", device, "device of a rank, for which steps are predicted if the recipe does not set `device`");
@@ -178,7 +179,8 @@ struct Machine {
     v("dense", dense, "efficiency of single matrix products");
     v("grouped", grouped, "efficiency of matrix products of several experts in one kernel");
     v("attention", attention, "efficiency of attention");
-    v("memory_bandwidth", memory_bandwidth, "[bytes/s] memory of the device, read and written together", positive());
+    v("memory_bandwidth", memory_bandwidth, "[bytes/s] rate of the device's memory, reads and writes together",
+      positive());
     v("memory_efficiency", memory_efficiency,
       "share of memory_bandwidth as a function of the bytes that a kernel reads and writes", positive());
     v("launch", launch, "[s] gap between two kernels", at_least(0));
@@ -206,8 +208,8 @@ void check_machine(const Machine& machine, const std::string& path, config::Prob
 
 /// A machine with values for all optional members, with these exceptions: links that the machine does not use, the size
 /// of host memory, the radix of switches, and peaks. `assumptions` has one text for each assumed value, except for
-/// `domain` and topology.rails, whose default is ranks_per_node. An unknown size of host memory has a text too: plans
-/// then offload no more than the recipe.
+/// `domain` and topology.rails, whose default is ranks_per_node. If the size of host memory is unknown, another text
+/// says that plans offload no more than the recipe.
 struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;

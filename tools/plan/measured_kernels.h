@@ -46,14 +46,14 @@ class KernelCurves {
 
   /// Returns the seconds of attention; none if attention was not measured for its dtype. Chooses the curve by these
   /// criteria, in order of importance: nearest head size (as a ratio), same pass, nearest number of heads. The curve
-  /// gives the seconds per position as a function of the number of positions. They grow with this number, because each
-  /// position attends to all previous positions. The result is scaled by the ratio of the FLOPs. The curve is linear
-  /// between points and above the last point, and constant below the first point.
+  /// gives the seconds per position as a function of the number of positions. These seconds grow with this number,
+  /// because each position attends to all previous positions. The result is scaled by the ratio of the FLOPs. The curve
+  /// is linear between points and above the last point, and constant below the first point.
   std::optional<double> attention(const Attention& attention) const;
 
-  /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. Uses
-  /// the curve of another element type if the class was not measured with this element type. Files of older programs
-  /// lack gelu and reduction. Kernels of these classes then have the curves of activation and norm.
+  /// Returns the seconds of a kernel that reads and writes `bytes` bytes; none if no kernel of its class was measured.
+  /// Uses the curve of another element type if the class was not measured with this element type. Files of older
+  /// programs lack gelu and reduction. Kernels of these classes then have the curves of activation and norm.
   std::optional<double> kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   bool has_attention(Element element) const;

@@ -29,7 +29,7 @@ class MeasuredPrices {
   /// Returns the seconds of a product without its extra bytes.
   double product(const Product& p) const;
 
-  /// These functions return prices like the functions of Prices with the same names.
+  /// These functions return prices in seconds, like the functions of Prices with the same names.
   double attention(const Attention& a) const;
   double copy(CopyKind kind, double bytes) const { return copies_[base::ordinal(kind)]->seconds(bytes); }
   double collective(Collective operation, const GroupPlace& place, double bytes) const;

@@ -40,8 +40,8 @@ std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
   return steps[(steps.size() - 1) / 2].second;
 }
 
-// Returns the events that begin in a step, and the counters recorded in it. Each rank has its own start and end of the
-// step. Returned times are relative to the earliest start of the step on any rank.
+// Returns the events that begin in a step, and the counters recorded in this step. Each rank has its own start and end
+// of the step. Returned times are relative to the earliest start of the step on any rank.
 TraceRecords only_step(const TraceRecords& trace, int64_t step) {
   std::map<int, std::pair<double, double>> of_rank;
   double zero = std::numeric_limits<double>::infinity();

@@ -184,7 +184,7 @@ class Judge {
                        human_bytes(static_cast<double>(pool.available)), pool.name);
   }
 
-  // Returns the parts of a rank's memory, for the neediest stage of the pool.
+  // Returns the memory of a rank by category as text, for the neediest stage of the pool.
   std::string parts(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, {}temporary {}",
@@ -229,8 +229,7 @@ class Judge {
   std::string warning(const Pool& pool, const Need& need) const {
     return fmt::format(
         "memory may not be sufficient: {}; the estimate has an error of up to {:g}%, and does not count the rounding "
-        "of "
-        "blocks or the program itself",
+        "of blocks or the program itself",
         figures(pool, need), 100 * estimate_error);
   }
 

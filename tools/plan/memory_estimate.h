@@ -10,8 +10,9 @@ namespace hexad::plan {
 
 struct SharedByRuns;
 
-/// Estimated memory of a rank, in bytes. It is the largest possible peak: the other ranks are as late as the schedule
-/// allows. A rank whose peers are prompt may free tensors of collectives earlier (least_memory()).
+/// Estimated memory of a rank, in bytes. The estimate is the largest possible peak, which occurs if the other ranks are
+/// as late as the schedule allows. A rank whose peers are prompt may free tensors of collectives earlier
+/// (least_memory()).
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;  // peak of the tensors kept for backward
@@ -44,8 +45,8 @@ std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const t
 std::vector<MemoryEstimate> estimate_evaluation(const train::Recipe& recipe, const train::Extensions& extensions,
                                                 int64_t world);
 /// Estimates the memory of the rank that needs the most. Stops at the first rank that needs more than `limit` bytes in
-/// total, and returns the memory of that rank. `shared` holds results of other runs; the runs of this call use these
-/// results and add their own. The runs of this call share results only with each other if `shared` is null.
+/// total, and returns the memory of that rank. `shared` holds results of other runs. The runs of this call use these
+/// results and add their own. If `shared` is null, the runs of this call share results only with each other.
 MemoryEstimate estimate_memory_within(double limit, const train::Recipe& recipe, const train::Extensions& extensions,
                                       int64_t world, RoutingLoad load = RoutingLoad::even,
                                       std::shared_ptr<SharedByRuns> shared = nullptr);

@@ -51,7 +51,7 @@ std::string prompt_line(const Recipe& r, const Extensions& extensions, const mes
   double least = 0;
   for (const int rank : ranks) least = std::max(least, least_memory(r, extensions, layout, rank));
   if (least > 0.99 * total) return {};
-  return fmt::format("  {:<18}{:>18}   if no other rank is ever late; the total is for late ones\n", "  prompt peers",
+  return fmt::format("  {:<18}{:>18}   if no other rank is ever late; `total` assumes late ranks\n", "  prompt peers",
                      human_bytes(least));
 }
 
@@ -141,7 +141,7 @@ std::string MemoryReport::table() const {
           ? ""
           : base::cat("memory_reuse: ", base::enum_name(r.schedule.moe.settled().memory_reuse)));
   if (r.memory.limit() > 0)
-    row("  of the limit", static_cast<double>(r.memory.limit()),
+    row("  memory limit", static_cast<double>(r.memory.limit()),
         fmt::format("counted towards the limit: {}, the total in whole blocks of memory", human_bytes(m.blocks)));
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   text += prompt_line(r, extensions_, layout, distinct_ranks(r, layout, RoutingLoad::even)[worst], m.total);

@@ -1,4 +1,4 @@
-// Estimates of a step as readable text.
+// Estimates of a step's memory and traffic, as text for users.
 #pragma once
 
 #include <map>
@@ -31,8 +31,8 @@ class MemoryReport {
   /// - the memory of the rank that needs the most memory, by purpose, under RoutingLoad::even. Two kinds of lines may
   ///   follow: the total if no other rank is ever late (omitted if it is less than 1% smaller), and the totals under
   ///   p99 and in the worst case (omitted if they cannot be larger)
-  /// - one line for each stage if there are several stages; with many stages, only the first ones, the last one, and
-  ///   the one that needs the most memory
+  /// - one line for each stage if there are several stages; with many stages, only the first stages, the last stage,
+  ///   and the stage that needs the most memory
   /// - the traffic of the rank that sends the most in a step, by class
   std::string table() const;
 

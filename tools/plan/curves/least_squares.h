@@ -50,8 +50,8 @@ struct Fit {
 enum class Least : uint8_t { residuals, relative_residuals };
 
 /// Fits a line through `samples` (x and seconds, in any order). The default minimizes residuals, like Parm for its
-/// collectives (section V-A). Throws std::logic_error if all samples have the same x. With relative_residuals, also
-/// throws it if the time of a sample is not above zero.
+/// collectives (section V-A). Throws std::logic_error if all samples have the same x. Also throws std::logic_error
+/// under relative_residuals if the time of a sample is not above zero.
 Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least = Least::residuals);
 
 }  // namespace hexad::plan

@@ -7,8 +7,8 @@
 
 namespace hexad::plan {
 
-/// Returns the efficiency at `volume`. `shares` gives the efficiency as a function of the volume. Its first volume is
-/// above 0. Between two points, the time, volume / efficiency, is linear in the volume. This rule is exact for a link
+/// Returns the efficiency at `volume`. `shares` gives the efficiency as a function of the volume. The first volume must
+/// be above 0. Between two points, the time (volume / efficiency) is linear in the volume, which is exact for a link
 /// with a latency and a rate. Above the last point, the efficiency is constant.
 double efficiency(const config::Curve& shares, double volume);
 
@@ -17,7 +17,7 @@ double efficiency(const config::Curve& shares, double volume);
 double speed(const config::Curve& speeds, double volume);
 
 /// Returns the seconds for `size`. `times` gives seconds as a function of the size. The time is linear between two
-/// points. Above the last point, it continues along the last segment, but does not fall.
+/// points. Above the last point, the time continues along the last segment, but does not fall.
 double seconds(const config::Curve& times, double size);
 
 /// Returns the distance between two sizes in octaves (factors of two).

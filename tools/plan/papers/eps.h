@@ -22,7 +22,8 @@ namespace hexad::plan::eps {
 /// visits. Each token visits k of E experts, and all experts are equally likely.
 double expected_activated_experts(double k, double E, double m);
 /// Returns the expected number of devices that hold at least one of a token's k different experts. Each device has E/D
-/// experts, and all experts are equally likely. The result is the paper's g for a router that does not limit devices.
+/// experts, and all experts are equally likely. The result is the paper's g for a router that does not limit the number
+/// of devices.
 double expected_devices(int64_t k, int64_t E, int64_t D);
 
 /// Parallelism of attention and of the MoE layer, in this order.
@@ -109,7 +110,7 @@ Groups best_groups(const std::vector<Groups>& tried);
 /// - e0 = N * S(m/N)/S(m) - 1
 /// - e1 = N * G(m/N, E/N)/G(m, E) - 1
 ///
-/// Expert groups are worthwhile if both are within bounds (0.32 and 0.03 in the paper's test).
+/// Expert groups are worthwhile if e0 and e1 are within bounds (0.32 and 0.03 in the paper's test).
 struct Extra {
   double e0, e1;
 };

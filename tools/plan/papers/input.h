@@ -25,7 +25,8 @@ std::string evaluate(const config::Document& document) {
   return report(input).dump(2);
 }
 
-/// Return one line for each key of an input (Paper::keys). The call may change `input`, which must have its defaults.
+/// These functions return one line for each key of an input (Paper::keys). The first function can change `input`, which
+/// must have its default values.
 std::string list_keys(void* input, const config::Type& type);
 
 template <class Input>

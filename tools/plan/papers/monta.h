@@ -4,7 +4,7 @@
 //   equation 3       has the top-k factor k, because the volume of 256 M in Table 8 needs b * k = 2
 //   Algorithms 1, 2  line 19 is T_min = T; the N of the least T is returned with T_min, not the last N
 //   Algorithm 2      T is AA + AG + D2D + (N - 1) * max(AA, AG, D2D), because a chunk's copy may take longest
-//   equations 14-16  are replaced by the latencies of Table 8, from which they do not follow
+//   equations 14-16  contradict the latencies of Table 8, which replace these equations
 #pragma once
 
 #include <cstdint>
@@ -61,8 +61,8 @@ struct Pipelined {
   int64_t chunks;  // number of chunks, N
   double seconds;  // time of all chunks, T
 };
-/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T; of several such entries,
-/// the entry with the smallest N. It returns nullopt if `tried` is empty.
+/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T. Of several such entries,
+/// it returns the entry with the smallest N. It returns nullopt if `tried` is empty.
 std::vector<Pipelined> all_pipelined(Strategy strategy, double volume, const Network& network, int64_t most);
 std::optional<Pipelined> best_pipelined(const std::vector<Pipelined>& tried);
 
@@ -127,7 +127,7 @@ struct ActivationBytes {
   double with_sp;          // pp_tp_ep with sequence parallelism
   double selective, full;  // with_sp with selective or full recomputation
 };
-/// Returns the values of the formulas as printed.
+/// Returns the values of the formulas of Table 4 as printed.
 ActivationBytes activation_bytes(const Activations& model);
 /// Returns the values of corrected formulas. Each rank of an expert group has its own tokens. Therefore, a rank keeps k
 /// times `load` assignments per token, not k/e. `load` is the ratio of the busiest rank's assignments to the mean.

@@ -1,4 +1,4 @@
-// `hexad simulate --paper monta`: keys of the input, and the results of the formulas for it.
+// `hexad simulate --paper monta`: keys of the input, and the results of the formulas for the input.
 #include <cmath>
 #include <optional>
 

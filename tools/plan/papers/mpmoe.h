@@ -119,9 +119,9 @@ struct Machine {
   Slowdowns alpha{};
 };
 
-/// Return the operations of one of n micro-batches. Backward has twice the FLOPs of forward, and the recomputation in
-/// addition. S includes the repeated transfer of T_DI if T_DI is sent again. This transfer precedes the gradients of
-/// T_DO.
+/// These functions return the operations of one of n micro-batches. Backward has twice the FLOPs of forward, plus the
+/// FLOPs of the recomputation. S includes the repeated transfer of T_DI if T_DI is sent again. This transfer precedes
+/// the transfer of the gradients of T_DO.
 Operations forward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 Operations backward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 
@@ -132,12 +132,12 @@ struct Prediction {
 };
 Prediction predict(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 
-/// Seconds of all communication, and of all computation, of one undivided batch without restoring. Each is a lower
-/// bound of the layer's time.
+/// Seconds of all communication, and of all computation, of one undivided batch without restoring. Each of these two
+/// times is a lower bound of the layer's time.
 struct Ideal {
   double comm, comp;
-  /// seconds() returns the least time that any overlap can reach. largest_speedup() returns the largest gain over
-  /// running all work in sequence, at most 2.
+  /// seconds() returns the least time that any overlap can reach. largest_speedup() returns the largest speedup over
+  /// sequential execution, which is at most 2.
   double seconds() const { return comm > comp ? comm : comp; }
   double largest_speedup() const { return (comm + comp) / seconds(); }
 };

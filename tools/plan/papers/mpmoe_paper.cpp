@@ -1,4 +1,4 @@
-// `hexad simulate --paper mpmoe`: keys of the input, and the results of the formulas for it.
+// `hexad simulate --paper mpmoe`: keys of the input, and the results of the formulas for the input.
 #include <optional>
 
 #include "tools/plan/papers/input.h"

@@ -13,8 +13,7 @@ struct ParameterBytes {
 
 /// Returns the bytes that a rank keeps of a parameter that `replicas` ranks hold. `whole` has the bytes of the
 /// undivided parameter. ZeRO-1 divides optimizer states by the number of replicas d, ZeRO-2 also gradients, and ZeRO-3
-/// also weights (Rajbhandari et al. 2020). Weights and gradients that are gathered or sent at the moment are not
-/// counted.
+/// also weights (Rajbhandari et al. 2020). Buffers of gathered weights and of gradients in flight are not counted.
 ///
 /// In bf16 with AdamW and f32 gradients, `whole` is 2 + 4 + 12 = 18 bytes. A rank keeps:
 /// - ZeRO-1: 6 + 12/d bytes

@@ -49,8 +49,8 @@ Baseline baseline(const Layer& layer, const BaselineCosts& costs);
 /// Returns the seconds of S1: 2 * A2A(ETM * N_ESP/N_MP) + AG_MP(BLM) (equation 11, or 13). With N_MP = 1, this is
 /// equation 2, which has no AllGather.
 double s1_seconds(const Layer& layer, const Costs& costs);
-/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). The joint time of both
-/// comes from Costs::overlap if it is given, otherwise from saa_seconds().
+/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). The joint time of these
+/// two collectives comes from Costs::overlap if it is given, otherwise from saa_seconds().
 double s2_seconds(const Layer& layer, const Costs& costs);
 /// Returns the seconds of S2 with the AllGather after the AlltoAll (the paper's AAS, the right-hand side of equation
 /// 7).

@@ -11,7 +11,7 @@
 namespace hexad::plan {
 namespace {
 
-// Returns a recipe for one rank. Its kernels take little time compared with the host's work.
+// Returns a recipe for one rank. The kernels of this recipe take little time compared with the host's work.
 train::Recipe tiny_recipe() {
   train::Recipe r;
   r.model.layers = 2, r.model.hidden = 64, r.model.heads = 2, r.model.context = 32, r.model.vocab = 128;

@@ -107,7 +107,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device dev
         k.permute.gather(*stream, other, here, index, {}), stream->synchronize();
       };
     }
-    case CopyKind::offload:  // like for saved tensors: maps the file, writes, and discards
+    case CopyKind::offload:  // maps a file, writes it, and discards it, as for saved activations
       return [=, &k] {
         const Tensor away = Tensor::offloaded(here.shape(), Dtype::f32, device);
         k.pointwise.copy(*stream, away, here), stream->synchronize();

@@ -7,13 +7,13 @@
 
 namespace hexad::plan {
 
-/// Returns the bytes of operands that this rank must use in turn. With this size, earlier operands are no longer in the
-/// outer caches of the node. The result is twice the size of these caches, divided by the number of ranks of the node.
-/// It is at least 64 MiB, but at most `most`.
+/// Returns the bytes of operands that this rank must use in turn, so that earlier operands are no longer in the outer
+/// caches of the node. The result is twice the size of these caches, divided by the number of ranks of the node. It is
+/// at least 64 MiB, but at most `most` bytes.
 int64_t bytes_beyond_caches(int64_t ranks_of_node, int64_t most);
 
-/// Returns the bytes of operands that operations on activations and weights use in turn: 32 MiB, but at most `most`.
-/// Activations and weights of a step are usually in an outer cache.
+/// Returns the bytes of operands that operations on activations and weights use in turn: 32 MiB, but at most `most`
+/// bytes. Activations and weights of a step are usually in an outer cache.
 int64_t bytes_of_outer_cache(int64_t most);
 
 /// Returns the number of operands of `bytes` bytes that fill `in_use` bytes: at least 1, and at most `most`.

@@ -1,5 +1,5 @@
-// Parts of the measurement by `hexad profile`. Each measure_*() function is collective over the timer's world and fills
-// its part of `cluster`.
+// Parts of the measurement by `hexad profile`. Each measure_*() function is collective over the timer's world, and
+// fills its section of `cluster`. `seconds` is the approximate duration of a measurement.
 #pragma once
 
 #include "tools/plan/profile/profile.h"
@@ -10,7 +10,7 @@ namespace hexad::plan {
 
 void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                    const ProfileOptions& options, double seconds, const Progress& progress);
-/// Measures the rate of large products, the mean of all ranks.
+/// Measures the rate of large products, as the mean over all ranks.
 void measure_peaks(Cluster& cluster, const Timer& timer, const Progress& progress);
 void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                       const Progress& progress);
@@ -30,8 +30,8 @@ void measure_host(Cluster& cluster, const Timer& timer, double seconds, const Pr
 /// node. `some` is the time of the same product on `computing` of these ranks while the other ranks wait. All ranks
 /// together must have more threads than the node has cores. The threads of the computing ranks must need all cores.
 double waiting_cores(const Origin& measured, int64_t computing, double all, double some);
-/// Measures the cores that a rank uses while it waits, if ranks share cores. Measures nothing if a node's ranks, except
-/// one, together have fewer threads than the node has cores. Needs measured products.
+/// Measures the cores that a rank uses while it waits, if ranks share cores. Measures nothing if all ranks of a node
+/// but one together have fewer threads than the node has cores. Needs measured products.
 void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const Progress& progress);
 /// Measures slowdowns. Must be called last, because the sizes of the loads depend on the results of the other
 /// measurements.

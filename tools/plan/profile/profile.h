@@ -26,7 +26,7 @@ struct AttentionHeads {
 inline const std::vector<AttentionHeads> usual_heads{{8, 64}, {8, 32}, {8, 128}, {1, 64}};
 
 struct ProfileOptions {
-  double seconds = 120;                // approximate total time
+  double seconds = 120;                // approximate duration of all measurements
   int octaves = 1;                     // each measured message size is 2^octaves times the previous size
   int64_t largest_bytes = 16ll << 20;  // largest size of a message or copy
   int64_t largest_rows = 4096;         // largest number of rows of a product
@@ -51,7 +51,7 @@ using Progress = std::function<void(const std::string&)>;
 /// Origin: nodes, ranks_per_node, threads, node_cores and waiting.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
-/// Returns a readable table of the measurements.
+/// Returns tables of the measurements as text for users.
 std::string profile_table(const Cluster& cluster);
 
 }  // namespace hexad::plan

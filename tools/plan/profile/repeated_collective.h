@@ -17,7 +17,8 @@ struct Exchange {
   std::function<device::Event()> start;
 };
 
-/// Returns an upper bound of the memory that an exchange needs, in bytes. Each of its `ranks` ranks sends `bytes`.
+/// Returns an upper bound of the memory that an exchange needs, in bytes. Each of the exchange's `ranks` ranks sends
+/// `bytes` bytes.
 int64_t bytes_of_exchange(int64_t bytes, int ranks);
 
 /// Makes an exchange of f32 zeros with equal splits. `bytes` is rounded up to whole elements for every rank. For

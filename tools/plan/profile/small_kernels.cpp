@@ -16,14 +16,14 @@ using base::Dtype;
 using kernels::KernelTable;
 using tensor::Tensor;
 
-// Kernel, with the bytes that it reads and writes (as the meta device counts them), and the bytes of its tensors.
+// A kernel, with the bytes that it reads and writes (as the meta device counts them), and the bytes of its tensors.
 struct SmallKernel {
   int64_t bytes = 0;
   std::function<void(const KernelTable&, device::Stream&)> run;
   int64_t memory = bytes;
 };
 
-// Makes kernels that work on zeros. Their speed does not depend on the values.
+// Makes kernels that work on zeros. The speed of these kernels does not depend on the values.
 class SmallKernels {
  public:
   SmallKernels(Element element, device::Device device) : dtype_(dtype_of(element)), device_(device) {}

@@ -183,7 +183,7 @@ std::string profile_table(const Cluster& cluster) {
   for (const MeasuredThreads& t : cluster.fewer_threads)
     text += fmt::format("{}products on {} of {} threads: {:.2f} of the speed on all threads\n",
                         &t == cluster.fewer_threads.data() ? "\n" : "", t.threads, m.threads, t.speed);
-  if (!cluster.capped_slowdowns.empty()) text += slowdowns_table("one thread left", cluster.capped_slowdowns);
+  if (!cluster.capped_slowdowns.empty()) text += slowdowns_table("one thread idle", cluster.capped_slowdowns);
   return text;
 }
 

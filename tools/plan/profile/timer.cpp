@@ -25,8 +25,8 @@ double timed(const Timer::Work& work, int runs) {
 }
 
 // Measured sizes of a curve. Chooses the order of the measurements: the smallest size, the largest size for which there
-// is time, and then always the middle of the widest gap. Thus even a short measurement covers the range of sizes, and
-// other sizes can be interpolated.
+// is time, and then always the middle of the widest gap. Even a short measurement therefore covers the range of sizes,
+// and other sizes can be interpolated.
 class MeasuredSizes {
  public:
   explicit MeasuredSizes(std::span<const int64_t> sizes) : sizes_(sizes), omitted_(sizes.size()) {}
@@ -36,7 +36,7 @@ class MeasuredSizes {
   /// Returns the number of sizes that are neither measured nor omitted.
   int64_t open() const { return std::ssize(sizes_) - std::ssize(points_) - std::ranges::count(omitted_, true); }
 
-  /// Omits size `i` and returns true if `size`, to which it was rounded, has been measured.
+  /// Omits size `i` and returns true if `size`, to which size `i` was rounded, has been measured.
   bool omit_repeated(size_t i, double size) {
     const bool repeated = std::ranges::any_of(points_, [&](const auto& p) { return p.second.x == size; });
     omitted_[i] = repeated;
@@ -58,8 +58,8 @@ class MeasuredSizes {
 
  private:
   // Returns the expected seconds of a measurement of size `i`, which is above all measured sizes. Assumes that time
-  // grows at most in proportion to the size. Also assumes that it grows at most twice as fast as between the last two
-  // measured sizes.
+  // grows at most in proportion to the size. Also assumes that the time grows at most twice as fast as between the last
+  // two measured sizes.
   double seconds_of(size_t i) const {
     const auto& [at, last] = *points_.rbegin();
     const double size = static_cast<double>(sizes_[i]) / static_cast<double>(sizes_[at]) * last.x;
@@ -142,7 +142,7 @@ Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::fu
     indices.push_back(i);
     const bool slower = !points.empty() && point.y / point.x > points.back().y / points.back().x;
     points.push_back(point);
-    // The time may be noise if a size is slower per unit than the next smaller size.
+    // The time may be too long because of noise if a size is slower per unit than the next smaller size.
     if (slower) points.back().y = std::min(point.y, median(prepare(sizes[i]), share));
   }
   return without_falls(std::move(points), [&](size_t i) { return median(prepare(sizes[indices[i]]), share); });

@@ -23,7 +23,7 @@ inline constexpr double kernel_batch = 0.012;
 
 /// Returns `points`, which are ascending in size, with corrected times. Measures a size again if it took longer than a
 /// larger size, and keeps the smaller time. Then limits this time to largest_fall times the least time of the larger
-/// sizes, because cluster files with larger ratios are refused. `again`(i) measures point i and returns its seconds.
+/// sizes, because load_cluster() rejects files with larger ratios. `again`(i) measures point i and returns its seconds.
 std::vector<Curve::Point> without_falls(std::vector<Curve::Point> points, const std::function<double(size_t)>& again);
 
 /// Timer of work on all ranks. All functions except device() and world() are collective over the world, and return the
@@ -60,7 +60,7 @@ class Timer {
   device::Device device_;
 };
 
-/// Time shared by several measurements. A measurement may also use the time that earlier measurements left unused.
+/// Time shared by several measurements. A measurement can also use the time that earlier measurements left unused.
 class Budget {
  public:
   Budget(const Timer& timer, double seconds) : timer_(timer), seconds_(seconds), begin_(now()) {}
