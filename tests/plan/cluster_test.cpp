@@ -208,8 +208,23 @@ TEST(Cluster, HasSpeedsOnFewerThreads) {
   EXPECT_EQ(rates_of(load_text(with_threads("[]")), {.groups = {}}).speed_of_threads,
             (std::vector{0.25, 0.5, 0.75, 1.0}))
       << "without measurements, the speed is proportional to the number of threads";
-  for (const char* bad : {"[{threads: 4, speed: 0.9}]", "[{threads: 2, speed: 0.5}, {threads: 2, speed: 0.6}]"})
-    EXPECT_THROW(load_text(with_threads(bad)), base::Error) << bad;
+}
+
+TEST(Cluster, BadNumbersOfFewerThreadsAreRefusedWithTheNearestLegalOne) {
+  const auto refused = [](int threads, const std::string& fewer) {
+    return refusal("ranks_per_node: 4}",
+                   base::cat("ranks_per_node: 4, threads: ", threads, "}\nfewer_threads: [", fewer, "]"));
+  };
+  EXPECT_EQ(refused(4, "{threads: 4, speed: 0.9}"),
+            "c.yaml:2: fewer_threads.0.threads (4) must be less than measured.threads (4); nearest: 3");
+  EXPECT_EQ(refused(4, "{threads: 2, speed: 0.5}, {threads: 2, speed: 0.6}"),
+            "c.yaml:2: fewer_threads.1.threads (2) must be above the previous number (2); nearest: 3");
+  EXPECT_EQ(refused(4, "{threads: 3, speed: 0.5}, {threads: 3, speed: 0.6}"),
+            "c.yaml:2: fewer_threads.1.threads (3) must be above 3 and less than measured.threads (4), which no number "
+            "is; remove this entry");
+  EXPECT_EQ(refused(1, "{threads: 1, speed: 0.9}"),
+            "c.yaml:2: fewer_threads.0.threads (1) must be above 0 and less than measured.threads (1), which no number "
+            "is; remove this entry");
 }
 
 TEST(Cluster, HasTheCoresThatRanksShare) {

@@ -239,9 +239,8 @@ Answer of_mpmoe(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
   const TimeCurve& forward = rates.compute[base::ordinal(base::GemmPass::forward)];
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   if (forward.points.size() < 2 || rates.copy.points.size() < 2)
-    return silent(base::cat("the profile has fewer than two sizes of ", forward.points.size() < 2
-                                                                            ? "products; hexad profile measures them"
-                                                                            : "copies; hexad profile measures them"));
+    return silent(base::cat("the profile has fewer than two sizes of ",
+                            forward.points.size() < 2 ? "products" : "copies", "; hexad profile measures them"));
   // The paper's expert has two products. SwiGLU counts as two products that are 1.5 times as wide.
   const mpmoe::Layer layer{.M = l.hidden,
                            .H = l.expert_hidden * l.products / 2,

@@ -213,10 +213,13 @@ void check_fewer_threads(const Cluster& cluster, config::Problems& problems) {
     const std::string path = cat("fewer_threads.", i, ".threads");
     if (!problems.good({path, "measured.threads"})) return;
     const int64_t threads = cluster.fewer_threads[i].threads;
-    if (threads >= cluster.measured.threads)
-      problems.add(path, cat("must be less than measured.threads (", cluster.measured.threads,
-                             "); nearest: ", cluster.measured.threads - 1));
-    if (threads <= before)
+    const int64_t most = cluster.measured.threads - 1;
+    if (before >= most)
+      problems.add(path, cat("must be above ", before, " and less than measured.threads (", most + 1,
+                             "), which no number is; remove this entry"));
+    else if (threads > most)
+      problems.add(path, cat("must be less than measured.threads (", most + 1, "); nearest: ", most));
+    else if (threads <= before)
       problems.add(path, cat("must be above the previous number (", before, "); nearest: ", before + 1));
     before = threads;
   }
