@@ -29,6 +29,8 @@ endfunction()
 # files that would take too long. EMULATED_FILTER also adds the whole file as 'autograd.tape.emulated_whole' with the
 # label slow. CUDA_FILTER "*.First" adds the selected tests as 'autograd.tape.cuda_double', which runs on the CUDA test
 # double, if HEXAD_CUDA_DOUBLE is set. The selected tests take long, because they run the CUDA kernels on the CPU.
+# TIMEOUT: seconds until ctest ends a test that hangs. The default is several times the longest test's time, because
+# machines may be slow.
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
@@ -40,7 +42,7 @@ function(hexad_test source)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${A_FOLDER}.${name} COMMAND ${target})
   if(NOT A_TIMEOUT)
-    set(A_TIMEOUT 300)
+    set(A_TIMEOUT 900)
   endif()
   set_tests_properties(${A_FOLDER}.${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   if(A_ANY_DEVICE)
@@ -62,7 +64,7 @@ function(hexad_test source)
     set_target_properties(${target}_on_double PROPERTIES LINKER_LANGUAGE CXX
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${A_FOLDER}.${name}.cuda_double COMMAND ${target}_on_double --gtest_filter=${A_CUDA_FILTER})
-    set_tests_properties(${A_FOLDER}.${name}.cuda_double PROPERTIES LABELS cuda-double TIMEOUT 600
+    set_tests_properties(${A_FOLDER}.${name}.cuda_double PROPERTIES LABELS cuda-double TIMEOUT 900
       ENVIRONMENT "HEXAD_TEST_DEVICE=cuda;HEXAD_DEVICE=cuda;HEXAD_CUDA_DOUBLE_JITTER=1")
   endif()
 endfunction()
@@ -79,7 +81,7 @@ function(hexad_mpi_test source)
   target_link_libraries(${target} PRIVATE ${A_DEPENDS} ${A_PRIVATE} GTest::gtest hexad_warnings)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT A_TIMEOUT)
-    set(A_TIMEOUT 120)
+    set(A_TIMEOUT 600)
   endif()
   foreach(ranks ${A_RANKS})
     add_test(NAME ${A_FOLDER}.${name}.${ranks}
