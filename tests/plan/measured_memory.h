@@ -40,8 +40,10 @@ enum class Peers : uint8_t { prompt, late };
 
 /// Returns the largest peaks of five steps on every rank, after a first step that is not measured. In pipeline stages,
 /// ranks cannot be late for each other at the same time. Therefore, a run measures only one rank if peers are late and
-/// there are pipeline stages.
-inline std::vector<device::MemoryStats> measured_peaks(const Recipe& recipe, int ranks, Peers peers) {
+/// there are pipeline stages. `pause`: the time by which stages are late; must be longer than a step's longest
+/// operation.
+inline std::vector<device::MemoryStats> measured_peaks(
+    const Recipe& recipe, int ranks, Peers peers, std::chrono::milliseconds pause = std::chrono::milliseconds(10)) {
   std::vector<device::MemoryStats> memory(ranks);
   const auto measure = [&](const comm::ThreadOptions& options) {
     const auto on_rank = [&](const comm::ProcessGroup& world) {
@@ -63,8 +65,7 @@ inline std::vector<device::MemoryStats> measured_peaks(const Recipe& recipe, int
     measure({.patience = std::chrono::seconds(2)});
   } else {
     for (int rank = 0; rank < ranks; ++rank)
-      measure({.patience = std::chrono::seconds(2),
-               .stage_pause = {.length = std::chrono::milliseconds(10), .ahead = rank}});
+      measure({.patience = std::chrono::seconds(2), .stage_pause = {.length = pause, .ahead = rank}});
   }
   return memory;
 }

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <ranges>
 
 #include "tests/plan/measured_memory.h"
 #include "tests/support/on_device.h"
@@ -51,9 +53,15 @@ class MemoryEstimate : public testing::TestWithParam<Case> {};
 TEST_P(MemoryEstimate, IsWithinOnePercentOfTheAllocatorsPeak) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = small_recipe(measured(overrides));
-  const auto late = measured_peaks(recipe, ranks, Peers::late);
-  const auto prompt = ranks > 1 ? measured_peaks(recipe, ranks, Peers::prompt) : late;
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
+  auto late = measured_peaks(recipe, ranks, Peers::late);
+  const auto below_estimate = [&](int rank) {
+    return static_cast<double>(late[rank].peak_total) < (1 - allowed) * estimate_memory(recipe, {}, layout, rank).total;
+  };
+  // Other processes can slow the machine so much that the usual pause does not make the peers late.
+  if (recipe.parallel.pp > 1 && std::ranges::any_of(std::views::iota(0, ranks), below_estimate))
+    late = measured_peaks(recipe, ranks, Peers::late, std::chrono::milliseconds(100));
+  const auto prompt = ranks > 1 ? measured_peaks(recipe, ranks, Peers::prompt) : late;
   for (int rank = 0; rank < ranks; ++rank) {
     const device::MemoryStats& counted = late[rank];
     const auto estimate = estimate_memory(recipe, {}, layout, rank);
