@@ -37,7 +37,10 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 lacks nvcc's option f
 endif()
 set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/refuse_warnings.sh)
 if(HEXAD_CCACHE)
-  list(APPEND CMAKE_CUDA_COMPILER_LAUNCHER ${HEXAD_CCACHE})
+  list(APPEND CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${HEXAD_CCACHE})
+  # ccache makes the folder after "-isystem " relative to the build folder, but not the folder after "-isystem=". Other
+  # checkouts could therefore not share cached objects.
+  set(CMAKE_INCLUDE_SYSTEM_FLAG_CUDA "-isystem ")
 endif()
 # -Wpedantic is not set, because it would warn about the code that nvcc generates from every file.
 add_compile_options(
