@@ -9,7 +9,7 @@
 #                                    [--profile-seconds 30] [--output FOLDER]
 #
 # --inter, --intra: a rank's rate between nodes and inside them. Their ratio is 1:8 as in the paper. At the defaults,
-# the baseline's all-to-alls have about the same share of a step as in the paper. --output: keeps the profile and the
+# the baseline's all-to-alls have twice the paper's share of a step (44%, paper: 22%). --output: keeps the profile and the
 # rows in FOLDER. A later call with the same settings prints the tables again, or measures the missing rows. Needs root,
 # iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
